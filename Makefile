@@ -10,6 +10,8 @@ PORTABLE := tests/lab/compiled/test_golden.py tests/lab/compiled/test_determinis
   tests/lab/compiled/kernels/test_baselines.py tests/algorithms/rivals/test_baselines.py tests/algorithms/test_mixing.py
 
 SCHEDULES ?= 1000
+# examples of properties in what test-all adds: fresh ones, whose seed is printed, or the same ones
+PROFILE ?= random
 
 .DEFAULT_GOAL := help
 .PHONY: help paper demo quick test test-all disguise study soak simulate lint docs format bench screenshots clean
@@ -29,20 +31,20 @@ paper: $(READY) ## every figure of the paper, its statistics and claims: report/
 demo: $(READY) ## 100 agents on a cycle: a table, and a plot in results/
 	$(BIN)/posse run experiments/demo.toml
 
-quick: $(READY) ## the core's laws and the lab's front door: a minute once kernels are compiled
+quick: $(READY) ## the core's laws and the lab's front door: 40 seconds once kernels are compiled
 	$(BIN)/python -m pytest -q -n auto $(QUICK)
 
+# No test waits for kernels that it does not need: workers compile them when a test first does, each
+# kernel in one of them.
 test: $(READY) ## what guards daily work, without a browser: 5 minutes on two cores, kernels included
-	@echo "compiling the kernels (once)"; $(BIN)/python -m posse.lab.compiled
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not long"
 
 test-all: test ## and the rest: long statistics, real processes, a short soak, the pages in a browser, property tests on fresh examples
 	@command -v chromedriver >/dev/null || echo "NO BROWSER: the pages go untested;" \
 	  "to test them too: apt-get install chromium chromium-driver"
-	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n auto --dist worksteal -m "long or hypothesis"
+	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n auto --dist worksteal -m "$(if $(filter random,$(PROFILE)),long or hypothesis,long)"
 
 disguise: $(READY) ## what hangs on the processor, as on another one
-	NUMBA_CPU_NAME=generic $(BIN)/python -m posse.lab.compiled
 	NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Nehalem $(BIN)/python -m pytest -q -n auto $(PORTABLE)
 
 study: $(READY) ## the long statistics behind the tables of docs/, which it writes: an hour

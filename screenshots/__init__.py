@@ -1,1 +1,1 @@
-"""Pictures of the pages for README and docs, made by `make screenshots`."""
+"""Pictures of the pages for README and docs, taken by `make screenshots`."""

@@ -1,4 +1,4 @@
-"""What axe-core finds on a page: rules of accessibility, run in the browser."""
+"""Accessibility checks: axe-core, run in the browser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ axe.run(document, { resultTypes: ["violations"] }).then(
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule that some elements of a page break."""
+    """An accessibility rule that some elements of a page violate."""
 
     rule: str
     impact: str
@@ -27,28 +27,30 @@ class Finding:
     places: tuple[str, ...]
 
     @property
-    def serious(self) -> bool:
-        """Whether it keeps somebody from using the page."""
+    def is_serious(self) -> bool:
+        """Whether the violation keeps somebody from using the page."""
         return self.impact in SERIOUS
 
     def __str__(self) -> str:
-        first, n = self.places[0].replace("\n", " "), len(self.places)
-        return f"{self.impact} {self.rule}: {self.help} ({n} places, such as {first})"
+        first = self.places[0].replace("\n", " ")
+        return f"{self.impact} {self.rule}: {self.help} ({len(self.places)} places, e.g. {first})"
 
 
-def install(folder: Path) -> str:
-    """The source of axe-core, by npm; it is not part of Posse."""
+def install_axe(folder: Path) -> str:
+    """Install axe-core by npm and return its source; it is not part of Posse."""
     folder.mkdir(exist_ok=True)
-    words = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--silent", "axe-core"]
-    subprocess.run([*words, "--prefix", folder], cwd=folder, check=True, timeout=300)
+    command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--silent", "axe-core"]
+    subprocess.run([*command, "--prefix", folder], cwd=folder, check=True, timeout=300)
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
-def findings(browser: Any, source: str) -> list[Finding]:
-    """The rules that the page in a browser breaks, serious ones first."""
+def find_violations(browser: Any, source: str) -> list[Finding]:
+    """Return the rules that the page in a browser violates, serious ones first."""
     browser.execute_script(source)
-    found = browser.execute_async_script(RUN)
-    if isinstance(found, str):
-        raise RuntimeError(f"axe-core failed: {found}")
-    made = [Finding(rule, impact, help_, tuple(nodes)) for rule, impact, help_, nodes in found]
-    return sorted(made, key=lambda each: not each.serious)
+    violations = browser.execute_async_script(RUN)
+    if isinstance(violations, str):
+        raise RuntimeError(f"axe-core failed: {violations}")
+    findings = [
+        Finding(rule, impact, text, tuple(nodes)) for rule, impact, text, nodes in violations
+    ]
+    return sorted(findings, key=lambda finding: not finding.is_serious)

@@ -1,4 +1,4 @@
-"""The pages that pictures are taken of, each at an address while it is open."""
+"""The pages of the screenshots: each context manager yields the address of one."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ EXPERIMENT = Path(__file__).parent.parent / "experiments" / "demo.toml"
 
 
 @contextmanager
-def agent(folder: Path) -> Iterator[str]:
-    """An agent of a shop, after two weeks."""
+def open_agent_page(folder: Path) -> Iterator[str]:
+    """Serve an agent of a shop after two weeks."""
     shop = Shop(folder)
     try:
-        shop.play()
-        shop.go_on()
-        with shop.serve("berlin") as server:
+        shop.play_story()
+        shop.run_in_background()
+        with shop.serve_agent("berlin") as server:
             yield server.url
     finally:
-        shop.end()
+        shop.close()
 
 
 @contextmanager
-def swarm(folder: Path) -> Iterator[str]:
-    """A swarm of eight in memory in which some things go wrong."""
-    from posse.live.demo.page import Show, default_story
-    from posse.live.demo.page.app import serve
+def open_swarm_page(folder: Path) -> Iterator[str]:
+    """Serve a demonstration of eight agents in memory, with some faults."""
+    from posse.live.demo.page import Demonstration, default_scenario
+    from posse.live.demo.page.app import serve_page
 
     folder.mkdir()
-    show = Show(folder, default_story(8, 4), in_memory=True, seed=3)
-    with serve(show, 0) as server:
+    show = Demonstration(folder, default_scenario(8, 4), in_memory=True, seed=3)
+    with serve_page(show, 0) as server:
         try:
             show.start()
             show.set_pace(False, 4.0).result(60)
             time.sleep(12)
-            for button, one in (("kill", "lyon"), ("lie", "porto"), ("differ", "rome")):
-                show.press(button, one).result(60)
+            for button, agent in (("kill", "lyon"), ("lie", "porto"), ("differ", "rome")):
+                show.press_button(button, agent).result(60)
                 time.sleep(2)
-            show.press("cut", link=("oslo", "wien")).result(60)
+            show.press_button("cut", link=("oslo", "wien")).result(60)
             time.sleep(4)
             show.set_pace(False, 1.0).result(60)
             yield f"{server.url}/"
@@ -50,8 +50,8 @@ def swarm(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def report(folder: Path) -> Iterator[str]:
-    """The report of the demonstration's experiment."""
+def open_report(folder: Path) -> Iterator[str]:
+    """Write the report of experiments/demo.toml."""
     import posse
 
     experiment = posse.read_experiment(EXPERIMENT)

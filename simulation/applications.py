@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posse.live.store import Conflict, Late, Outcome, Unknown, Void
+from posse.live.store import Conflict, LateReward, RewardOutcome, Unknown, VoidReward
 from simulation.bits import MOST_BITS, reward_of
 from simulation.history import Key, Violation
 from simulation.looking import is_void
@@ -51,7 +51,7 @@ def give(world: World, site: Site, key: Key) -> None:
         return
     reward = reward_of(world.history.next_bit(key[0], arm))
     got = world.reward(site, key, reward)
-    if isinstance(got, Outcome | ValueError):
+    if isinstance(got, RewardOutcome | ValueError):
         first(world, site, key, reward, got)
 
 
@@ -60,7 +60,7 @@ def first(world: World, site: Site, key: Key, reward: float, got: object) -> Non
     assert site.node is not None
     record = site.memory.decisions[key].record
     void = is_void(site, site.node.experiment(key[0]), key, record)
-    if not (isinstance(got, Void) if void else got is Outcome.NEW):
+    if not (isinstance(got, VoidReward) if void else got is RewardOutcome.NEW):
         raise Violation(f"{site.name} answered {got!r} to the first reward of {record}")
     if not void:
         world.settled(site, key, reward)
@@ -93,13 +93,13 @@ def repeat(world: World, site: Site, key: Key) -> None:
         return
     if known.reward is not None:
         got = world.reward(site, key, known.reward)
-        if isinstance(got, Outcome | ValueError) and got is not Outcome.REPEATED:
+        if isinstance(got, RewardOutcome | ValueError) and got is not RewardOutcome.REPEATED:
             raise Violation(f"{site.name} answered {got!r} to a repeated reward of {known}")
     if not world.runs(site):
         return
     got = world.reward(site, key, 12345.0)
-    wanted = (Void if known.void else Late) if known.silent else Conflict
-    if isinstance(got, Outcome | ValueError) and type(got) is not wanted:
+    wanted = (VoidReward if known.void else LateReward) if known.silent else Conflict
+    if isinstance(got, RewardOutcome | ValueError) and type(got) is not wanted:
         raise Violation(f"{site.name} answered {got!r} to another reward of {known}")
 
 
@@ -109,5 +109,5 @@ def unknown(world: World, a: int, b: int) -> None:
     if site.node is not None:
         name = list(site.node.experiments)[b % len(site.node.experiments)]
         got = world.reward(site, (name, f"nobody{b}"), 1.0)
-        if isinstance(got, Outcome | ValueError) and not isinstance(got, Unknown):
+        if isinstance(got, RewardOutcome | ValueError) and not isinstance(got, Unknown):
             raise Violation(f"{site.name} answered {got!r} to a reward of no decision")

@@ -216,9 +216,9 @@ def install() -> None:
     from posse.live.messaging import wire
     from posse.live.store import schema
 
-    if schema.connect is not connect:
-        _real = schema.connect
-        schema.connect = connect
+    if schema.open_connection is not connect:
+        _real = schema.open_connection
+        schema.open_connection = connect
         # an agent makes one codec, a simulation one for every process
         vars(wire)["get_type_hints"] = functools.cache(vars(wire)["get_type_hints"])
 

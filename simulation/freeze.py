@@ -17,7 +17,7 @@ from typing import Any
 
 from posse.live.messaging.wire import Codec
 from posse.live.node import Node
-from posse.live.store.file_lock import Place
+from posse.live.store.file_lock import FileLock
 from simulation import disk as disks
 from simulation.agents import Seal
 from simulation.disk import Connection, Disk
@@ -57,7 +57,7 @@ class _Pickler(pickle.Pickler):
         if isinstance(thing, sqlite3.Connection):
             assert isinstance(thing, Connection)
             return "connection", id(thing), thing.writes
-        if isinstance(thing, Place):
+        if isinstance(thing, FileLock):
             return "place", id(thing), True
         if type(thing) in NEW:
             self.shared.append(NEW[type(thing)])
@@ -92,7 +92,7 @@ class _Unpickler(pickle.Unpickler):
         if kind == "connection":
             return disks.connect(self.disk.path, readonly=not which)
         if kind == "place":
-            place = Place(self.disk.path)
-            place.hold()
+            place = FileLock(self.disk.path)
+            place.lock_database()
             return place
         return self.shared[which]()

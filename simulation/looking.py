@@ -27,7 +27,7 @@ def compare(world: World, site: Site, done: bool = False) -> None:
             unsure = known and memory.power_failed and not known.flushed
             after[key] = replace(known, doubtful=True) if known and unsure else known
             continue
-        found = running[key[0]].store.decision(key[1])
+        found = running[key[0]].store.find_decision(key[1])
         due = any(isinstance(each, Expiry) for each in memory.maybe.get(key, ()))
         if done and due and found and found.closed is None:
             raise Violation(f"{site.name} left {found} open when its window closed")
@@ -40,9 +40,9 @@ def compare(world: World, site: Site, done: bool = False) -> None:
         if held is None or held.rank < memory.controls[name]:
             raise Violation(f"{site.name} forgot what is pinned and paused")
     for each in running.values():
-        books = each.books()  # another future of this agent may have counted what this one has not
-        if books is not None and not site.put_back and books.counted != books.own:
-            raise Violation(f"{site.name} has books that do not balance: {books}")
+        audit = each.audit()  # another future of this agent may have counted what this one has not
+        if audit is not None and not site.put_back and audit.counted != audit.in_evidence:
+            raise Violation(f"{site.name} has an audit that does not balance: {audit}")
     site.memory.power_failed = False
 
 

@@ -18,7 +18,7 @@ from posse.live.exchange.ledger import negative
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.experiment.experiment import Experiment
 from posse.live.messaging import inbox
-from posse.live.store import Outcome, Store, StoreError, file
+from posse.live.store import RewardOutcome, Store, StoreError, file
 from posse.live.store import clock as ages
 from posse.live.store import file_lock as claim
 from posse.live.store import group_commit as writer
@@ -47,9 +47,9 @@ _is_signed = examine.Examiner._is_signed
 _take = origins.Origins._take
 _receive_flows = flows.Flows.receive
 _hear = digests.Neighbour.hear
-_after = keeper.Keeper.after
-_run = file.StoreFile.run
-_reward = Store.reward
+_after = keeper.ParticipantState.after_commit
+_run = file.StoreFile.run_in_commit
+_reward = Store.add_reward
 _receive = Experiment.receive
 _receive_agent = Agent.receive
 _fold_if_many = own.Own.fold_if_many
@@ -91,11 +91,11 @@ def _taken_back(self: Any, committed: bool) -> None:
     _after(self, True)
 
 
-def _acknowledged(self: Any, decision_id: str, reward: float, time: float) -> Outcome:
+def _acknowledged(self: Any, decision_id: str, reward: float, time: float) -> RewardOutcome:
     try:
         return _reward(self, decision_id, reward, time)
     except StoreError:
-        return Outcome.NEW
+        return RewardOutcome.NEW
 
 
 def _noted(self: Any, peer: str, message: Any, now: float) -> Any:
@@ -110,9 +110,9 @@ def _sent_anyway(self: Any, peer: str, message: Any, now: float) -> Any:
         return getattr(self.agent, "said", [])
 
 
-def _counted_again(self: Any, decision_id: str, reward: float, time: float) -> Outcome:
+def _counted_again(self: Any, decision_id: str, reward: float, time: float) -> RewardOutcome:
     outcome = _reward(self, decision_id, reward, time)
-    if outcome is Outcome.REPEATED:
+    if outcome is RewardOutcome.REPEATED:
         with self.transaction():
             kept = self.decision(decision_id)
             self._keeper.settle(kept)
@@ -172,19 +172,25 @@ RULES: dict[str, list[Patch]] = {
         (boots.Boots, "is_repeated", lambda self, boot, seq: False),
     ],
     "flows: forks are repaired": [(flows.Flows, "_advance", _any_version)],
-    "store: memory goes back when a commit fails": [(keeper.Keeper, "after", _taken_back)],
-    "store: evidence is in the same commit": [(keeper.Keeper, "before_commit", lambda self: None)],
+    "store: memory goes back when a commit fails": [
+        (keeper.ParticipantState, "after", _taken_back)
+    ],
+    "store: evidence is in the same commit": [
+        (keeper.ParticipantState, "before_commit", lambda self: None)
+    ],
     "store: acknowledged means committed": [(Store, "reward", _acknowledged)],
     "store: a reward counts once": [(Store, "reward", _counted_again)],
     "store: a reward waits for the disk": [(file.StoreFile, "run", _lazily)],
     "store: what was open in a copy put back is void": [
-        (keeper.Keeper, "is_void", lambda self, decision: False),
+        (keeper.ParticipantState, "is_void", lambda self, decision: False),
     ],
     "store: a tick flushes decisions": [(file.StoreFile, "flush", lambda self: None)],
     "store: a start syncs what it finds": [(writer.Writer, "__init__", _trusting)],
     "store: a transaction is one commit": [(Store, "transaction", _two_commits)],
-    "store: forgotten by the time that went by": [(ages.Ages, "older", _by_the_clock)],
-    "store: it belongs to one name": [(claim.Claim, "check", lambda self, connection, path: None)],
+    "store: forgotten by the time that went by": [(ages.DecisionAges, "older", _by_the_clock)],
+    "store: it belongs to one name": [
+        (claim.StoreClaim, "check", lambda self, connection, path: None)
+    ],
     "node: nothing is sent before its commit": [
         (Experiment, "receive", _sent_anyway),
         (Agent, "receive", _noted),

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import Any, cast
 
 from posse.live.experiment.experiment import Wish
-from posse.live.http.request_batches import Question, Turns
+from posse.live.http.request_batches import BatchRequest, RequestBatcher
 from posse.live.store import Conflict, DecisionRecord, StoreError
 from simulation.applications import first, site_of
 from simulation.bits import MOST_BITS, reward_of
@@ -27,7 +27,7 @@ def turn(world: World, a: int, b: int) -> None:
     site = site_of(world, a)
     if site.node is None:
         return
-    questions: list[Question] = []
+    questions: list[BatchRequest] = []
     rewards: dict[Key, float] = {}
     wishes: list[Key] = []
     for nth, (name, experiment) in enumerate(site.node.experiments.items()):
@@ -42,16 +42,16 @@ def turn(world: World, a: int, b: int) -> None:
             _give(world, rewards, fresh[0], arm)
         asked = [(key[1], reward) for key, reward in rewards.items() if key[0] == name]
         questions.append(
-            Question(
+            BatchRequest(
                 experiment,
                 asked,
                 [Wish(key[1], [arm] if number % 2 else None) for key in fresh],
             )
         )
         wishes += fresh
-    turns = Turns(site.node, cast(Any, _Traffic()))
+    turns = RequestBatcher(site.node, cast(Any, _Traffic()))
     given = {key: world.given(site, key, reward) for key, reward in rewards.items()}
-    got = world.attempt(site, lambda: turns.commit(questions))
+    got = world.attempt(site, lambda: turns.commit_batch(questions))
     if got is Killed:
         for key in [*wishes, *rewards]:
             site.memory.maybe.setdefault(key, [])
@@ -61,7 +61,7 @@ def turn(world: World, a: int, b: int) -> None:
     elif isinstance(got, StoreError):
         world.compare(site)
         for key in wishes:
-            if site.node.experiments[key[0]].store.decision(key[1]) is not None:
+            if site.node.experiments[key[0]].store.find_decision(key[1]) is not None:
                 raise Violation(f"{site.name} kept {key} of a commit that failed")
     else:
         for question in questions:
@@ -80,7 +80,7 @@ def _give(world: World, rewards: dict[Key, float], key: Key, arm: str) -> None:
         rewards[key] = reward_of(bit)
 
 
-def _note(world: World, site: Site, question: Question) -> None:
+def _note(world: World, site: Site, question: BatchRequest) -> None:
     """Remember what was answered."""
     name = question.experiment.name
     for made in question.decisions:

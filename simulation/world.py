@@ -17,7 +17,7 @@ from posse.live.node import Node
 from posse.live.node_factory import Outside
 from posse.live.process import assemble
 from posse.live.store import Conflict, DecisionRecord, StoreError, schema
-from posse.live.store.file_lock import _held
+from posse.live.store.file_lock import _open_locks
 from simulation import disk as disks
 from simulation.agents import Seal, hurry, settings_of
 from simulation.bits import Mark, bit_of, marks_in, worth
@@ -188,7 +188,7 @@ class World:
             site.node.transport.close()
         site.node = None
         site.disk.abandon()
-        for place in list(_held):
+        for place in list(_open_locks):
             if place.path == site.disk.path:
                 place.release()
 
@@ -364,7 +364,7 @@ def template(site: Site, plan: Plan) -> None:
     if key not in _templates:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder).resolve() / "new.db"
-            schema.create(path)
+            schema.create_file(path)
             _templates[key] = path.read_bytes()
     site.disk.path.write_bytes(_templates[key])
 

@@ -15,11 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from posse.live import Client
-from posse.live.demo import agent_settings, in_processes
-from posse.live.store import Late
+from posse.live.demo import agent_settings, create_process_sites
+from posse.live.store import LateReward
 
 RATES = {"a": 0.02, "b": 0.025, "c": 0.03, "d": 0.04}
-WINDOW, LONGEST, SECONDS = 20.0, 16.0, 90.0  # a success comes after up to LONGEST seconds
+# a success comes after up to LONGEST seconds
+WINDOW = 20.0
+LONGEST = 16.0
+SECONDS = 90.0
 VISITS = 10  # a second, at each agent, of each experiment
 CLOSED = 100  # decisions from which on an arm's interval is looked at
 MOST = 0.08  # of shown intervals may exclude the truth
@@ -49,13 +52,14 @@ class Shop:
 
     def turn(self, name, client):
         """Report the successes that are due, and let new visitors in."""
-        due, now = self.due[name], time.monotonic()
+        due = self.due[name]
+        now = time.monotonic()
         rewards = []
         while due and due[0][0] <= now:
             rewards.append((heapq.heappop(due)[1], 1.0))
         made, told = client.step_all(rewards, VISITS)
         self.visits += VISITS
-        self.late += sum(isinstance(each, Late) or "by default" in str(each) for each in told)
+        self.late += sum(isinstance(each, LateReward) or "by default" in str(each) for each in told)
         for each in made:
             if self.random.random() < RATES[each.arm]:
                 heapq.heappush(due, (now + self.random.uniform(0, LONGEST), each.id))
@@ -77,12 +81,12 @@ def measure(exchange, experiments, folder):
     settings = agent_settings(3, list(RATES), exchange, 1.0, names)
     for each in settings:
         each |= {"reward_window": WINDOW, "default_reward": 0}
-    sites = in_processes(Path(folder), LINKS, settings)
+    sites = create_process_sites(Path(folder), LINKS, settings)
     try:
         for site in sites:
             site.start()
         for site in sites:
-            site.wait()
+            site.wait_until_ready()
         shops = [Shop(site.url, names, seed) for seed, site in enumerate(sites)]
         start = time.monotonic() + 0.1
         threads = [
@@ -112,7 +116,8 @@ def study(runs=24):
     for exchange in ("origins", "flows"):
         with tempfile.TemporaryDirectory() as folder:
             shares, visits, late = measure(exchange, runs, folder)
-        mean, error = shares.mean(), shares.std(ddof=1) / len(shares) ** 0.5
+        mean = shares.mean()
+        error = shares.std(ddof=1) / len(shares) ** 0.5
         cells = f"{len(shares)} | {visits:,} | {mean:.1%} ± {error:.1%} | {late}"
         lines.append(f"| {exchange} | {cells} |")
         if mean > MOST:

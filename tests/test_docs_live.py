@@ -23,16 +23,18 @@ from posse.live.config.experiment_settings import KEYS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "live.md").read_text()
-OPERATIONS = (ROOT / "docs" / "live-operations.md").read_text()
+SETTINGS_PAGE = (ROOT / "docs" / "live-settings.md").read_text()
+CONTROLS_PAGE = (ROOT / "docs" / "live-controls.md").read_text()
+MONITORING = (ROOT / "docs" / "live-monitoring.md").read_text()
 TOKEN, OPERATORS = 'operator_token = "operator.token"', 'operators = ["berlin"]'
 SOON = 60.0  # seconds, on a machine that does much else
 EXPERIMENT = {"name": "berlin", "arms": ["red", "green"], "family": "bernoulli"}
 PORTS = (8700, 8701, 8702, 7447, 7448, 7449)
 
 
-def commands(heading):
+def commands(heading, page=PAGE):
     """The indented lines of a section."""
-    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    section = page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return re.findall(r"^    ((?:posse|curl|openssl|chmod) .*)$", section, re.MULTILINE)
 
 
@@ -133,7 +135,7 @@ def stranger(tmp_path, request):
 def test_three_commands_give_three_agents_that_agree(stranger):
     first, second, third = commands("Three commands")
     stranger.run(first)
-    make_token, protect, *controls = commands("Pins and pauses")
+    make_token, protect, *controls = commands("Pins and pauses", CONTROLS_PAGE)
     stranger.run(f"sh -c {shlex.quote(make_token)}")
     stranger.run(protect)
     for file in stranger.folder.glob("*.toml"):
@@ -146,7 +148,7 @@ def test_three_commands_give_three_agents_that_agree(stranger):
     shown = stranger.run(third)
     assert all(word in shown for word in ("red", "green", "blue", "paris", "rome"))
 
-    asking = commands("Ask, and say how it went")
+    asking = commands("Ask for a decision and report its reward")
     for command in asking:
         assert "error" not in stranger.run(command)
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
@@ -179,7 +181,7 @@ def test_three_commands_give_three_agents_that_agree(stranger):
     assert "no arm is pinned or paused" in stranger.run(resume_all)
     wait_until(lambda: controlled("8701")["network"]["version"] == 4, "it was not resumed in paris")
 
-    (reload,) = commands("Changes without a restart")
+    (reload,) = commands("Changes without a restart", CONTROLS_PAGE)
     assert "nothing changed" in stranger.run(reload)
     berlin = stranger.folder / "berlin.toml"
     berlin.write_text(berlin.read_text().replace('"blue"', '"blue", "pink"'))
@@ -187,7 +189,7 @@ def test_three_commands_give_three_agents_that_agree(stranger):
     assert "pink" in stranger.get("8700", "/v1/arms").json()
 
     names = set(re.findall(r"^# TYPE (\w+)", stranger.get("8700", "/metrics").text, re.MULTILINE))
-    cells = re.findall(r"^\| (`posse_.*?) \|", OPERATIONS, re.MULTILINE)
+    cells = re.findall(r"^\| (`posse_.*?) \|", MONITORING, re.MULTILINE)
     assert names == set(re.findall(r"`(posse_\w+)", " ".join(cells)))
 
     agents.send_signal(signal.SIGTERM)
@@ -205,20 +207,20 @@ def _pulls(ledger):
 
 
 def test_what_is_to_be_written_for_operators_is_on_the_page():
-    assert f"`{TOKEN}`" in PAGE
-    assert f"`{OPERATORS}`" in PAGE
+    assert f"`{TOKEN}`" in CONTROLS_PAGE
+    assert f"`{OPERATORS}`" in CONTROLS_PAGE
 
 
 def test_the_file_of_several_experiments_can_be_read():
-    (block,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (block,) = re.findall(r"```toml\n(.*?)```", SETTINGS_PAGE, re.DOTALL)
     settings = from_data(tomllib.loads(block))
     assert list(settings.experiments) == ["checkout", "banner", "basket"]
     assert {each.default_reward for each in settings.experiments.values()} == {0}
 
 
-@pytest.mark.parametrize("document", ["docs/which-world.md", "README.md"])
-def test_settings_of_peoples_worlds_can_be_read(document):
-    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+def test_settings_on_the_page_of_choices_can_be_read():
+    page = (ROOT / "docs" / "which-world.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     assert blocks
     for block in blocks:
         said = tomllib.loads(block)
@@ -240,13 +242,13 @@ def test_what_is_refused_together_is_on_the_page_in_its_own_words():
 
 
 def test_every_setting_is_on_the_page():
-    section = PAGE.split("\n## agent.toml\n")[1].split("\n## ")[0]
+    section = SETTINGS_PAGE.split("\n## agent.toml\n")[1].split("\n## ")[0]
     named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert {field.name for field in fields(Settings)} | set(KEYS) == set(named)
 
 
 def test_every_family_for_live_agents_is_on_the_page_with_its_prior():
-    section = PAGE.split("\n## Families and priors\n")[1].split("\n## ")[0]
+    section = SETTINGS_PAGE.split("\n## Families and priors\n")[1].split("\n## ")[0]
     rows = dict(re.findall(r"^\| `([\w-]+)` \|(.*)$", section, re.MULTILINE))
     live = {name: cls for name, cls in FAMILIES.items() if get_optional(cls, "powers")}
     assert set(rows) == set(live)

@@ -13,6 +13,7 @@ import pytest
 
 import posse
 
+pytestmark = pytest.mark.long
 STUDIES = Path(__file__).parents[1] / "studies"
 here = SimpleNamespace(**runpy.run_path(str(STUDIES / "lab_false_winners.py")))
 RUNS, PULLS = 200, 2000

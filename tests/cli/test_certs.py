@@ -76,7 +76,7 @@ main(["certs", *{arguments!r}])
     )
     expected = (
         "posse: live agents need cryptography: install Posse with the extra live, "
-        'as by pip install ".[live]" in a clone\n'
+        'for example pip install ".[live]" in a clone\n'
     )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
     assert list(tmp_path.iterdir()) == []

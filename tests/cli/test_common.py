@@ -11,8 +11,8 @@ import pytest
 
 WAIT = """
 import signal, threading
-from posse.cli.common import told
-with told() as stopped:
+from posse.cli.common import listen_for_stop
+with listen_for_stop() as stopped:
     {before}
     print(stopped(0.01), flush=True)
     print(stopped(), flush=True)
@@ -46,9 +46,9 @@ def test_it_was_told_before_it_waits(number):
 
 HANGUP = """
 import signal
-from posse.cli.common import told
+from posse.cli.common import listen_for_stop
 heard = []
-with told(lambda: heard.append(1)) as stopped:
+with listen_for_stop(lambda: heard.append(1)) as stopped:
     signal.raise_signal(signal.SIGHUP)
     print(stopped(0.01), len(heard), flush=True)
     print(stopped(), len(heard), flush=True)
@@ -90,9 +90,9 @@ def test_as_many_descriptors_as_are_allowed():
     """Systems begin with 1,024, which idle strangers use up; they allow more to who asks."""
     resource = pytest.importorskip("resource")
     code = (
-        "import resource; from posse.cli.common import raise_descriptors; "
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (128, 512)); raise_descriptors(); "
-        "print(resource.getrlimit(resource.RLIMIT_NOFILE)); raise_descriptors(300)"
+        "import resource; from posse.cli.common import raise_file_limit; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (128, 512)); raise_file_limit(); "
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)); raise_file_limit(300)"
     )
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] != 0
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
@@ -101,14 +101,14 @@ def test_as_many_descriptors_as_are_allowed():
 
 LATE = """
 import time
-from posse.cli.common import interruptible
+from posse.cli.common import repeat_lost_interrupts
 
 class Interrupted:
     def __del__(self):
         raise KeyboardInterrupt
 
 try:
-    with interruptible():
+    with repeat_lost_interrupts():
         Interrupted()
 except KeyboardInterrupt:
     print("interrupted", flush=True)

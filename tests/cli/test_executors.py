@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from posse.cli.common import executing
+from posse.cli.common import open_executor
 from posse.lab.jobs import executors
 from tests.cli.calling import EXPERIMENT, said
 
@@ -91,22 +91,22 @@ def test_people_are_told_that_a_cluster_has_no_workers_yet(monkeypatch, capsys):
     client = SimpleNamespace(nthreads=dict)
     cluster = nullcontext(SimpleNamespace(_client=client))
     monkeypatch.setattr(executors, "dask_cluster", lambda address: cluster)
-    with executing(None, "tcp://host:8786"):
-        assert "no worker has joined the cluster yet" in capsys.readouterr().err
+    with open_executor(None, "tcp://host:8786"):
+        assert "waiting for a worker to join the cluster" in capsys.readouterr().err
     client.nthreads = lambda: {"tcp://other:9000": 1}
-    with executing(None, "tcp://host:8786"):
+    with open_executor(None, "tcp://host:8786"):
         assert capsys.readouterr().err == ""
 
 
 def test_nothing_asked_for_is_our_own_threads():
-    with executing(None, None, threads=3) as executor:
+    with open_executor(None, None, threads=3) as executor:
         assert executor is None
 
 
 SLEEPER = """
-from posse.cli.common import executing
+from posse.cli.common import open_executor
 import signal
-with executing(None, None):
+with open_executor(None, None):
     print("ready", flush=True)
     signal.pause()
 """

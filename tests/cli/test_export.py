@@ -27,9 +27,9 @@ def path(tmp_path):
 
 def fill(store):
     for time, id_ in enumerate(("first", "second", "third")):
-        store.decide(DecisionRecord(id_, "rød", 0.25, float(time)))
-    store.reward("first", 1, 10.0)
-    store.expire(12.0, 11.0, None)  # the second
+        store.add_decision(DecisionRecord(id_, "rød", 0.25, float(time)))
+    store.add_reward("first", 1, 10.0)
+    store.expire_decisions(12.0, 11.0, None)  # the second
     return store
 
 
@@ -55,7 +55,7 @@ def test_a_line_a_decision(capsys, path):
 
 def test_one_experiment_of_several(capsys, path):
     with Store.open(path, fingerprint="f") as store:
-        store.beside("banner", "f").decide(DecisionRecord("first", "blue", 1.0, 5.0))
+        store.open_experiment("banner", "f").add_decision(DecisionRecord("first", "blue", 1.0, 5.0))
     code, out, _ = run(capsys, path, "--experiment", "banner")
     assert (code, content(out)) == (0, [("first", None)])
     assert json.loads(out)["experiment"] == "banner"
@@ -70,7 +70,7 @@ def test_while_the_agent_runs(capsys, tmp_path):
     with Store.open(path, fingerprint="f") as store:
         fill(store)
         assert content(run(capsys, path)[1]) == EXPECTED
-        store.decide(DecisionRecord("fourth", "red", 1.0, 20.0))  # nothing is locked
+        store.add_decision(DecisionRecord("fourth", "red", 1.0, 20.0))  # nothing is locked
         assert len(content(run(capsys, path)[1])) == 4
 
 
@@ -117,7 +117,7 @@ def newer(path):
         (lambda path: None, "there is no store"),
         (lambda path: path.mkdir(), "there is no store"),
         (lambda path: path.write_text("not a database at all, really"), "is damaged"),
-        (foreign, "no store of Posse"),
+        (foreign, "not a store of Posse"),
         (newer, "has schema 99 and this Posse reads schema 1"),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_reader_that_leaves_early(tmp_path):
     path = tmp_path / "agent.db"
     with Store.open(path, fingerprint="f") as store, store.transaction():
         for i in range(5000):  # more than a pipe holds
-            store.decide(DecisionRecord(f"decision-{i}", "red", 1.0, float(i)))
+            store.add_decision(DecisionRecord(f"decision-{i}", "red", 1.0, float(i)))
     process = subprocess.Popen(
         [sys.executable, "-c", "from posse.cli import main; main()", "export", str(path)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

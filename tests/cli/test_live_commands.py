@@ -102,8 +102,8 @@ class Told:
     def verdict(self):
         return {"sentence": "red wins; posse pin red"}
 
-    def books(self):
-        return {"counted": 1, "own": 1.0, "network": 2.0}
+    def audit(self):
+        return {"counted": 1, "in_evidence": 1.0, "in_network": 2.0}
 
     def arms(self):
         numbers = ("mean", "low", "high", "probability_best", "expected_loss")
@@ -138,7 +138,7 @@ def test_status_shows_pins_and_pauses(monkeypatch, capsys):
     assert "green (pinned)" in shown
     assert "blue (" not in shown
     assert "verdict: red wins; posse pin red" in shown
-    assert shown.count("arms, as http://127.0.0.1:8700 knows them") == 1
+    assert shown.count("arms, as seen by http://127.0.0.1:8700") == 1
 
 
 def test_status_of_several_experiments_or_of_one(monkeypatch, capsys):
@@ -182,7 +182,7 @@ def test_status_of_an_experiment_that_is_not_there(monkeypatch, capsys):
     monkeypatch.setattr("posse.live.client.Client", Told)
     monkeypatch.setattr(Told, "names", ("checkout", "banner"))
     assert posse("status", Told.url, "--experiment", "cart") == 2
-    assert "has no experiment cart, but checkout, banner" in capsys.readouterr().err
+    assert "has no experiment cart: choose one of checkout, banner" in capsys.readouterr().err
 
 
 def test_status_of_an_agent_that_wants_a_token(monkeypatch, capsys):

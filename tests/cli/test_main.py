@@ -161,7 +161,7 @@ def test_bugs_keep_their_traceback(monkeypatch):
     def broken(*_):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("posse.cli.inspect.build", broken)
+    monkeypatch.setattr("posse.cli.inspect.build_network", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         main(["inspect", "cycle"])
 
@@ -178,7 +178,7 @@ def test_an_interruption_that_python_ignores_is_not_lost(monkeypatch, capsys):
             time.sleep(0.01)
 
     before = sys.unraisablehook
-    monkeypatch.setattr("posse.cli.inspect.build", slow)
+    monkeypatch.setattr("posse.cli.inspect.build_network", slow)
     # a test runner in the background ignores it
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -209,6 +209,6 @@ def test_interrupting_exits_130_and_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     said = [line for line in err.splitlines() if "compiling kernels (once" not in line]
-    kept = "posse: what is done is kept; the same command goes on from here"
+    kept = "posse: results so far are stored; run the same command to resume"
     assert (process.returncode, out, said) == (130, "", [kept, "posse: interrupted"])
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["long.parts"]

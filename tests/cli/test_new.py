@@ -59,10 +59,10 @@ def test_a_prior_for_rare_rewards(capsys, tmp_path, rate):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["a", "a"], "every agent needs a name of its own, got a a"),
+        (["a", "a"], "the names of agents must differ, got a a"),
         (["a b"], "a name has 1 to 64 letters"),
         (["a", "b", "--arms", "one,one"], "a.toml: arms must be one or more different names"),
-        (["a", "--experiments", "b,b"], "every experiment needs a name of its own"),
+        (["a", "--experiments", "b,b"], "the names of experiments must differ"),
         (["a", "--experiments", "b c"], "a name has 1 to 64 letters"),
         (["a", "--rate", "0.9"], "--rate must be 0.0001 to 0.5, got 0.9"),
         ([], "Missing argument 'NAME'."),
@@ -78,7 +78,7 @@ def test_mistakes_leave_nothing_behind(capsys, tmp_path, arguments, sentence):
 def test_nothing_is_replaced(capsys, tmp_path):
     (tmp_path / "b.toml").write_text("mine")
     code, _, err = run(capsys, "a", "b")
-    assert (code, err) == (2, "posse: b.toml exists: name another with --folder\n")
+    assert (code, err) == (2, "posse: b.toml exists already: choose another --folder\n")
     assert [path.name for path in tmp_path.iterdir()] == ["b.toml"]
     assert run(capsys, "a", "b", "--folder", "x/y")[0] == 0
     assert run(capsys, "c", "--folder", "x/y")[2].startswith("posse: x/y/certs exists")

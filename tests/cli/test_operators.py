@@ -79,12 +79,12 @@ def test_what_now_holds_is_printed(agent, capsys):
         "red is paused at this agent",
         "green is pinned in the whole network (version 3, by berlin)",
         "blue is paused in the whole network (version 3, by berlin)",
-        "unknown to this agent, where it does nothing: blue",
+        "unknown at this agent, without effect here: blue",
     ]
     agent.answer = (200, {"changed": "arms of default: green added"})
     assert said(capsys, "reload", agent.url) == (0, "arms of default: green added\n", "")
     agent.answer = (200, {"changed": ""})
-    assert said(capsys, "reload", agent.url) == (0, "nothing has changed\n", "")
+    assert said(capsys, "reload", agent.url) == (0, "no setting has changed\n", "")
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_what_now_holds_is_printed(agent, capsys):
         ((404, {"error": "there is no experiment x"}), "no experiment x"),
         ((503, {"error": "the store fails"}), "the store fails"),
         ((200, b"<html>"), "is this the address of an agent"),
-        ((200, {"hello": 1}), "but something else"),
-        ((200, []), "but something else"),
+        ((200, {"hello": 1}), "is not a Posse agent"),
+        ((200, []), "is not a Posse agent"),
     ],
 )
 def test_errors_are_one_line(agent, answer, words, capsys):
@@ -130,4 +130,4 @@ def test_a_file_that_is_no_token(tmp_path, capsys):
     (tmp_path / "token").write_bytes(b"\xff\xfe")
     code, _, err = said(capsys, "reload", "http://127.0.0.1:9", "--token-file", tmp_path / "token")
     assert code == 2
-    assert "is not a token" in err
+    assert "is not a token file" in err

@@ -59,7 +59,7 @@ def test_a_second_time_nothing_is_computed(folder, monkeypatch):
 
     assert posse("paper", "fig4a", "--runs", 2, "--quiet") == 0
     first = report_of(folder / "report")
-    monkeypatch.setattr(workers, "play_some", None)
+    monkeypatch.setattr(workers, "play_runs", None)
     assert posse("paper", "fig4a", "--runs", 2, "--quiet") == 0
     again = report_of(folder / "report")
     assert again["panels"][0]["chart"] == first["panels"][0]["chart"]

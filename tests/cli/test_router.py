@@ -85,7 +85,7 @@ def test_a_router_that_nobody_reads_any_more_ends_cleanly(start, folder):
 def test_mistakes_are_one_line(capsys, folder, monkeypatch, arguments, words):
     monkeypatch.chdir(folder)
     # the handlers of signals that the command sets are not for this process
-    monkeypatch.setattr("posse.cli.router.told", nullcontext)
+    monkeypatch.setattr("posse.cli.router.listen_for_stop", nullcontext)
     code, out, err = said(capsys, "router", *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert words in err

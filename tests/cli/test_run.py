@@ -71,8 +71,8 @@ def test_a_report_that_could_not_be_written_is_refused_before_the_first_round(ca
 
 def test_only_what_is_missing_is_computed(capsys, monkeypatch):
     """Repeated it computes nothing, extended the rest, with another seed all of it."""
-    computed, real = [], workers.play
-    monkeypatch.setattr(workers, "play", lambda part: computed.extend(part.runs) or real(part))
+    computed, real = [], workers.play_part
+    monkeypatch.setattr(workers, "play_part", lambda part: computed.extend(part.runs) or real(part))
     counts = []
     for options in [(), (), ("--runs", 8), ("--runs", 2), ("--seed", 4)]:
         assert not posse("run", "two.toml", "--no-plot", "--quiet", *options)
@@ -98,9 +98,9 @@ def test_whoever_stops_it_is_told_how_to_go_on(capsys, monkeypatch):
     def interrupted(part):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(workers, "play", interrupted)
+    monkeypatch.setattr(workers, "play_part", interrupted)
     assert posse("run", "two.toml", "--quiet") == 130
-    assert "the same command goes on from here" in capsys.readouterr().err
+    assert "run the same command to resume" in capsys.readouterr().err
 
 
 def test_the_table_says_which_engine_ran_what_where_they_differ(capsys):

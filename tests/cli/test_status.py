@@ -38,7 +38,7 @@ class Agent:
         self.asked.append(what)
         if self.url == DOWN:
             raise ConnectionError(f"no agent answers at {DOWN}: is it running?")
-        if self.url == BARE and what in ("verdict", "books"):
+        if self.url == BARE and what in ("verdict", "audit"):
             raise Unknown(f"there is no GET /v1/{what}")
         return answer
 
@@ -67,8 +67,10 @@ class Agent:
     def verdict(self):
         return self._answer("verdict", {"verdict": "winner", "sentence": f"{LONG} wins"})
 
-    def books(self):
-        return self._answer("books", {"counted": 41_322, "own": 41_322.0, "network": 123_456.0})
+    def audit(self):
+        return self._answer(
+            "audit", {"counted": 41_322, "in_evidence": 41_322.0, "in_network": 123_456.0}
+        )
 
     def history(self, scale="day"):
         steps = range(120)
@@ -134,22 +136,42 @@ def test_whatever_names_there_are_it_fits(capsys, monkeypatch, watch, width, wat
     assert all(line.startswith("\u2068") and "\u2069" in line for line in isolated)
 
 
-def test_the_books_are_there_and_say_if_they_do_not_balance(capsys, monkeypatch):
+def test_the_audit_says_whether_the_counts_agree(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     _, out, _ = said(capsys, "status", URL, "--experiment", "checkout")
     assert (
-        "books: 41,322 decisions counted here = 41,322 pulls in its own evidence; "
-        "123,456 in network\n" in out
+        "audit: 41,322 decisions counted, 41,322 in the evidence; 123,456 in the network\n" in out
     )
-    unequal = {"counted": 4, "own": 7.0, "network": 7.0}
-    assert next(overview.books(unequal)).startswith("books: 4 decisions counted here IS NOT 7")
-    assert not [*overview.books(None)]
+    restored = {"counted": 4, "in_evidence": 7.0, "in_network": 7.0}
+    assert list(overview.describe_audit(restored)) == [
+        "audit: 4 decisions counted, 7 in the evidence "
+        "(the store was restored from a copy; nothing is missing)"
+    ]
+    lost = {"counted": 7, "in_evidence": 4.0, "in_network": 4.0}
+    assert "3 ARE MISSING" in next(overview.describe_audit(lost))
+    assert not [*overview.describe_audit(None)]
+
+
+@pytest.mark.parametrize(
+    ("connected", "known", "sentence"),
+    [
+        ((True, True), 1, "2 neighbours connected; evidence from 1 agent so far"),
+        ((True, False), 2, "1 of 2 neighbours connected; evidence from 2 agents so far"),
+        ((True, True), 3, "2 neighbours connected; evidence from 3 agents"),
+        ((True,), 2, "1 neighbour connected; evidence from 2 agents"),
+        ((), 1, "0 neighbours connected; evidence from 1 agent"),
+    ],
+)
+def test_connections_and_evidence_are_different_things(connected, known, sentence):
+    neighbours = {f"n{i}": {"connected": up} for i, up in enumerate(connected)}
+    network = {"neighbours": neighbours, "agents_known": known}
+    assert overview.describe_neighbours(network) == sentence
 
 
 def test_the_last_hours_are_drawn(watch, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     out = watch(URL, "--experiment", "checkout")
-    assert "share of visits here, and rewards a visit, over 2 hours\n" in out
+    assert "share of decisions here, and mean reward, over the last 2 hours\n" in out
     lines = [line.split() for line in out.splitlines()]
     (red,) = [line for line in lines if line[:1] == ["red"] and len(line) == 3]
     assert set(red[1]) == {"▅"}  # half of the visits
@@ -199,7 +221,7 @@ def test_one_document_for_programs(capsys):
     assert odd["arms"] == dict.fromkeys(ODD, NUMBERS)
     assert odd["controls"]["pinned"] == ODD[0]
     assert odd["verdict"]["verdict"] == "winner"
-    assert odd["books"] == {"counted": 41_322, "own": 41_322.0, "network": 123_456.0}
+    assert odd["audit"] == {"counted": 41_322, "in_evidence": 41_322.0, "in_network": 123_456.0}
     assert odd["late_rewards"] == 10**7
     code, out, _ = said(capsys, "status", URL, "--json", "--experiment", "checkout")
     assert list(json.loads(out)["agents"][0]["experiments"]) == ["checkout"]
@@ -219,29 +241,29 @@ def test_an_agent_that_does_not_answer_is_an_entry_with_an_error(capsys):
 def test_one_document_is_not_watched(capsys):
     code, out, err = said(capsys, "status", URL, "--json", "--watch")
     assert (code, out) == (2, "")
-    assert "leave --watch out" in err
+    assert "leave out --watch" in err
 
 
 def test_others_are_shown_beside_one_that_does_not_answer(capsys, watch):
     code, out, err = said(capsys, "status", DOWN, URL, DOWN)
     assert code == 2
-    assert f"as {URL} knows them" in " ".join(out.split())
+    assert f"as seen by {URL}" in " ".join(out.split())
     assert err == f"posse: no agent answers at {DOWN}: is it running?\n" * 2
     out = watch(DOWN, URL)
     assert f"no agent answers at {DOWN}" in out
-    assert f"as {URL} knows them" in " ".join(out.split())
+    assert f"as seen by {URL}" in " ".join(out.split())
     assert posse("status", DOWN, "--watch") == 2
 
 
-def test_an_experiment_without_verdict_and_books_is_shown_without_them(capsys):
+def test_an_experiment_without_verdict_and_audit_is_shown_without_them(capsys):
     """It has no `stop`, and a half-life."""
     code, out, _ = said(capsys, "status", BARE)
     assert code == 0
-    assert not {"books", "verdict"} & set(out.replace(":", " ").split())
+    assert not {"audit", "verdict"} & set(out.replace(":", " ").split())
     code, out, _ = said(capsys, "status", BARE, "--json")
     assert code == 0
     for only in json.loads(out)["agents"][0]["experiments"].values():
-        assert (only["verdict"], only["books"]) == (None, None)
+        assert (only["verdict"], only["audit"]) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +271,7 @@ def test_an_experiment_without_verdict_and_books_is_shown_without_them(capsys):
     [("a\nb", "a�b"), ("\x1b[2J", "�[2J"), ("\u202eabc", "�abc"), ("é 緑 שלום", "é 緑 שלום")],
 )
 def test_text_of_others_steers_no_terminal(text, shown):
-    assert overview.printable(text) == shown
+    assert overview.make_printable(text) == shown
 
 
 CONTEXT = {
@@ -280,7 +302,7 @@ def shop(monkeypatch):
 def test_arms_are_asked_for_at_a_context(capsys, shop):
     code, out, _ = said(capsys, "status", URL)
     assert code == 0
-    assert f"arms, as {URL} knows them, on average" in " ".join(out.split())
+    assert f"arms, as seen by {URL}, on average" in " ".join(out.split())
     assert "contexts: country 14 unknown\n" in out
     given = ("--context", "country=de", "--context", "new=true", "--context", "basket=31.5")
     code, out, _ = said(capsys, "status", URL, *given)
@@ -295,4 +317,4 @@ def test_arms_are_asked_for_at_a_context(capsys, shop):
 def test_a_context_that_is_no_pair_is_refused(capsys, wrong):
     code, _, err = said(capsys, "status", URL, "--context", wrong)
     assert code == 2
-    assert "--context must be NAME=VALUE, such as country=de" in err
+    assert "--context must be NAME=VALUE, for example country=de" in err

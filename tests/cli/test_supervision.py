@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from posse.cli.agent import LONGEST, STEADY, Supervisor
+from posse.cli.agent import LONGEST_DELAY, STEADY_SECONDS, Supervisor
 
 TIMEOUT = 60  # seconds, on a machine that does much else
 AGENT = """
@@ -58,18 +58,18 @@ class World:
         """Seconds until one more is started."""
         count, begun = len(self.started), self.now
         while len(self.started) == count:
-            assert self.supervisor.look()
+            assert self.supervisor.check_children()
             self.now += 0.5
         return self.now - 0.5 - begun
 
 
 def test_one_that_dies_is_started_again_and_the_others_go_on(caplog):
     world = World("a.toml", "b.toml")
-    assert world.supervisor.look()
+    assert world.supervisor.check_children()
     first, other = world.started
     first.code = -signal.SIGKILL
-    assert world.supervisor.look()
-    assert "a.toml died (killed by SIGKILL): it is started again in 1 s" in caplog.text
+    assert world.supervisor.check_children()
+    assert "agent a was killed (SIGKILL); restarting in 1 s" in caplog.text
     assert world.running() == ["b.toml"]
     assert world.pause_before_the_next() == 1
     assert world.running() == ["b.toml", "a.toml"]
@@ -78,47 +78,47 @@ def test_one_that_dies_is_started_again_and_the_others_go_on(caplog):
 
 def test_the_pause_grows_up_to_a_limit_and_is_forgotten_after_a_sound_time(caplog):
     world = World("a.toml", "b.toml")
-    world.supervisor.look()
+    world.supervisor.check_children()
     pauses = []
     for _ in range(9):
         world.started[-1].code = 3
-        world.supervisor.look()
+        world.supervisor.check_children()
         pauses.append(world.pause_before_the_next())
-    assert pauses == [1, 2, 4, 8, 16, 32, LONGEST, LONGEST, LONGEST]
-    assert "b.toml died (exit code 3)" in caplog.text
-    world.now += STEADY
+    assert pauses == [1, 2, 4, 8, 16, 32, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY]
+    assert "agent b ended (exit code 3)" in caplog.text
+    world.now += STEADY_SECONDS
     world.started[-1].code = 3
-    world.supervisor.look()
+    world.supervisor.check_children()
     assert world.pause_before_the_next() == 1
 
 
 def test_one_that_cannot_be_started_is_tried_again(caplog):
     world = World("a.toml", "b.toml", refuse=1)
-    assert world.supervisor.look()
+    assert world.supervisor.check_children()
     assert world.running() == ["b.toml"]
-    assert "a.toml could not be started (no more processes)" in caplog.text
+    assert "agent a could not be started (no more processes)" in caplog.text
     world.pause_before_the_next()
     assert world.running() == ["b.toml", "a.toml"]
 
 
 def test_one_that_was_stopped_stays_so(caplog):
     world = World("a.toml", "b.toml")
-    world.supervisor.look()
+    world.supervisor.check_children()
     world.started[0].code = 0
-    assert world.supervisor.look()
-    assert "a.toml was stopped, and is not started again" in caplog.text
+    assert world.supervisor.check_children()
+    assert "agent a was stopped; it is not restarted" in caplog.text
     world.now += 1000
-    assert world.supervisor.look()
+    assert world.supervisor.check_children()
     world.started[1].code = 0
-    assert not world.supervisor.look()
+    assert not world.supervisor.check_children()
     assert len(world.started) == 2
 
 
 def test_signals_are_passed_on_and_all_are_awaited():
     world = World("a.toml", "b.toml")
-    world.supervisor.look()
-    world.supervisor.pass_on(signal.SIGHUP)
-    world.supervisor.stop()
+    world.supervisor.check_children()
+    world.supervisor.send_signal(signal.SIGHUP)
+    world.supervisor.stop_all()
     assert [each.signals for each in world.started] == [[signal.SIGHUP, signal.SIGTERM]] * 2
 
 
@@ -155,8 +155,7 @@ def test_real_agents_killed_reloaded_and_ended(start, tmp_path):
     os.kill(children(process)["berlin.toml"], signal.SIGKILL)
     line = process.stderr.readline()
     assert re.fullmatch(
-        r"\S+Z ERROR posse agent: berlin.toml died \(killed by SIGKILL\): "
-        r"it is started again in 1 s\n",
+        r"\S+Z ERROR posse agent: agent berlin was killed \(SIGKILL\); restarting in 1 s\n",
         line,
     )
     assert httpx.get(f"{urls['paris']}/readyz", trust_env=False).status_code == 200
@@ -189,7 +188,7 @@ def test_a_bad_file_changes_nothing_and_the_log_says_why(start, tmp_path):
     url = process.stdout.readline().split()[-1]
     file.write_text(file.read_text().replace("berlin", "paris"))
     process.send_signal(signal.SIGHUP)
-    said = "ERROR berlin: agent.toml is not taken in, nothing has changed: name cannot"
+    said = "ERROR berlin: agent.toml rejected, still running with the old settings: name cannot"
     assert said in process.stderr.readline()
     order = {"url": f"{url}/v1/reload", "json": {}, "trust_env": False}
     answer = httpx.post(**order, headers={"Authorization": "Bearer 0123456789abcdef"})

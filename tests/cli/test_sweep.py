@@ -25,8 +25,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_it_prints_writes_and_resumes(capsys, monkeypatch):
-    computed, real = [], workers.play
-    monkeypatch.setattr(workers, "play", lambda part: computed.extend(part.runs) or real(part))
+    computed, real = [], workers.play_part
+    monkeypatch.setattr(workers, "play_part", lambda part: computed.extend(part.runs) or real(part))
     code, out, err = said(capsys, "sweep", "two.toml")
     assert code == 0
     assert "Two [arms]" in out
@@ -81,9 +81,9 @@ def test_whoever_stops_it_is_told_how_to_go_on(capsys, monkeypatch):
     def interrupted(part):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(workers, "play", interrupted)
+    monkeypatch.setattr(workers, "play_part", interrupted)
     assert posse("sweep", "two.toml", "--quiet") == 130
-    assert "the same command goes on from here" in capsys.readouterr().err
+    assert "run the same command to resume" in capsys.readouterr().err
 
 
 def test_values_are_not_cut_in_80_columns(capsys, monkeypatch):

@@ -44,7 +44,7 @@ def test_comparison_repr_shows_every_algorithm(comparison):
     assert lines[0] == (
         "Comparison(engine='reference', runs=6, agents=2, arms=3, horizon=20), regret:"
     )
-    assert lines[3] == f"  alone: {comparison['alone'].summary().pair()}"
+    assert lines[3] == f"  alone: {comparison['alone'].summary().format_mean()}"
 
 
 @pytest.mark.parametrize(

@@ -472,7 +472,7 @@ def test_contexts_are_for_the_reference_engine():
             lambda: posse.simulate(
                 CLICKS.delayed(mean=2), CYCLE, posse.Isolated(TS, open="count"), **short
             ),
-            "open='count' of algorithm is not known with contexts",
+            "open='count' of algorithm is undefined with contexts",
         ),
         (
             lambda: posse.simulate(

@@ -11,7 +11,7 @@ from posse import networks
 from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.bandits import UniformMeans
 from posse.families import Gaussian
-from posse.lab import recording
+from posse.lab import simulation, validation
 from posse.lab.comparisons import Comparison
 from posse.lab.results import Result
 from posse.lab.simulation import KEEP
@@ -214,7 +214,7 @@ def test_an_algorithm_of_ones_own_keeps_the_same():
 @pytest.mark.parametrize(
     ("algorithm", "keep", "sentence"),
     [
-        (Silent(), "messages", "does not say how many numbers it sends: give Silent a method num"),
+        (Silent(), "messages", "does not count the numbers it sends: give Silent a method num"),
         (Silent(), "beliefs", r"a state with .belief of shape \(D, 3, 4, 3\).*Silent has none"),
         (posse.CoopUCB(), "beliefs", "CoopUCB, which has no beliefs"),
         (DEC_TS, "agnts", "keep 'agnts' is unknown: did you mean 'agents'"),
@@ -244,13 +244,13 @@ def test_what_memory_cannot_hold_is_refused_at_the_door(monkeypatch):
     big = {"horizon": 10**6, "runs": 10, "record": 100}
     # bytes, all that is held without keep=: the rounds, and the runs twice while they are joined
     curves = 8 * 100 + 2 * 10 * (8 * 100 + 4 * 4 * 3)
-    monkeypatch.setattr(recording, "detect_memory", lambda: (curves + 8) / 1e9)
+    monkeypatch.setattr(validation, "detect_memory", lambda: (curves + 8) / 1e9)
     task = {"bandit": BANDIT, "network": NETWORK, "runs": 10}
-    recording.check_size(**task, points=recording.points(100, 10**6), keep=())
-    monkeypatch.setattr(recording, "detect_memory", lambda: (curves - 8) / 1e9)
+    validation.check_size(**task, points=simulation.count_recorded_rounds(100, 10**6), keep=())
+    monkeypatch.setattr(validation, "detect_memory", lambda: (curves - 8) / 1e9)
     with pytest.raises(ValueError, match="whose curves, pulls take"):
-        recording.check_size(**task, points=100, keep=())
-    monkeypatch.setattr(recording, "detect_memory", lambda: (curves + 8) / 1e9)
+        validation.check_size(**task, points=100, keep=())
+    monkeypatch.setattr(validation, "detect_memory", lambda: (curves + 8) / 1e9)
     for keep in KEEP:
         sentence = f"whose curves, pulls, {keep} take .* keep less with keep="
         with pytest.raises(ValueError, match=sentence):
@@ -269,7 +269,7 @@ def test_memory_is_counted_for_every_algorithm_and_what_it_believes(monkeypatch)
     # bytes of the bandit's own two coordinates in five rounds, and of the list of these rounds
     one = 5 * 8 * (1 + 2 * 4 * 3) + 4 * 4 * 3 + 5 * 8
     task = {"horizon": 5, "runs": 1, "record": 5, "keep": "beliefs", "engine": "reference"}
-    monkeypatch.setattr(recording, "detect_memory", lambda: 1.5 * one / 1e9)
+    monkeypatch.setattr(validation, "detect_memory", lambda: 1.5 * one / 1e9)
     assert posse.simulate(BANDIT, NETWORK, posse.Decentralized(TS), **task).runs == 1
     with pytest.raises(ValueError, match="whose curves, pulls, beliefs take"):
         posse.simulate(BANDIT, NETWORK, grid, **task)
@@ -280,7 +280,7 @@ def test_memory_is_counted_for_every_algorithm_and_what_it_believes(monkeypatch)
 
 def test_the_rounds_recorded_are_counted_without_listing_them():
     for record, points in ((None, 10), (3, 3), (10, 10), (99, 10), ([1, 2], 2), ("all", 10)):
-        assert recording.points(record, 10) == points
+        assert simulation.count_recorded_rounds(record, 10) == points
 
 
 # Made-up results -----------------------------------------------------------------------------

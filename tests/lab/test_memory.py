@@ -14,7 +14,7 @@ import pytest
 import posse
 from posse.bandits import NormalMeans, NormalWeights, UniformMeans, UnitFeatures
 from posse.families import Linear
-from posse.lab import recording
+from posse.lab import validation
 from posse.networks import graphs
 
 TS = posse.ThompsonSampling()
@@ -24,7 +24,7 @@ ALLOCATED = 10e6  # bytes, at most, by what is refused
 
 @pytest.fixture(autouse=True)
 def _small_machine(monkeypatch):
-    for module in (recording, graphs):
+    for module in (validation, graphs):
         monkeypatch.setattr(module, "detect_memory", lambda: 0.1)
 
 
@@ -137,7 +137,7 @@ def test_advice_that_is_followed_helps_and_is_not_too_careful():
     ):
 
         def check(runs=runs, points=points, keep=keep):
-            recording.check_size(bandit, network, runs, points, keep)
+            validation.check_size(bandit, network, runs, points, keep)
 
         try:
             check()

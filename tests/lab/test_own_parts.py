@@ -258,7 +258,7 @@ def test_the_order_of_arms_can_be_undone():
     played = np.stack([np.take_along_axis(order, arms, axis=1) for arms in seen])
     for arm in range(4):
         np.testing.assert_array_equal((played == arm).sum(axis=0), result.pulls[:, :, arm])
-    with pytest.raises(ValueError, match="the settings tell no seed"):
+    with pytest.raises(ValueError, match="the settings have no seed"):
         _ = dataclasses.replace(result, settings={}).arm_order
 
 

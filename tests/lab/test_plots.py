@@ -180,10 +180,11 @@ def test_spread_moves_as_little_as_need_be():
             bounds=[(0, 100)] * size,
             method="SLSQP",
         )
-        np.testing.assert_allclose(plots.spread(wanted, 10, 0, 100), solved.x, atol=1e-3)
+        np.testing.assert_allclose(plots.spread_labels(wanted, 10, 0, 100), solved.x, atol=1e-3)
         order = rng.permutation(size)
         np.testing.assert_allclose(
-            plots.spread(wanted[order], 10, 0, 100), plots.spread(wanted, 10, 0, 100)[order]
+            plots.spread_labels(wanted[order], 10, 0, 100),
+            plots.spread_labels(wanted, 10, 0, 100)[order],
         )
 
 

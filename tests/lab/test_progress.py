@@ -19,7 +19,7 @@ def shown_on_a_terminal(act):
 
 def test_the_first_use_says_that_it_compiles():
     def act(bars, progress):
-        bars.compiling(17)
+        bars.announce_compilation(17)
         assert [task.description for task in progress.tasks] == ["dec-TS"]
 
     assert "compiling kernels (once, about 17 s)" in shown_on_a_terminal(act)
@@ -29,7 +29,7 @@ def test_a_bar_moves_in_hundredths_and_ends_at_the_end():
     seen = []
 
     def act(bars, progress):
-        advance = bars.advance_of("dec-TS")
+        advance = bars.start_bar("dec-TS")
         for _ in range(1000):
             advance(1)
             seen.append(progress.tasks[0].completed)
@@ -42,7 +42,7 @@ def test_a_bar_moves_in_hundredths_and_ends_at_the_end():
 def test_silence_is_free_and_silent_but_for_what_one_waits_for(capfd):
     with progress_bar(["a"], total=10, show=False) as bars:
         assert type(bars) is Bars
-        bars.advance_of("a")(10)
+        bars.start_bar("a")(10)
     assert capfd.readouterr() == ("", "")
-    bars.compiling(17)
+    bars.announce_compilation(17)
     assert capfd.readouterr() == ("", "compiling kernels (once, about 17 s)\n")

@@ -47,7 +47,7 @@ def test_repr_and_summary_are_readable():
     ],
 )
 def test_numbers_are_as_long_as_their_error_allows(mean, error, text):
-    assert Summary(mean, error, mean, mean, runs=9, horizon=5).pair() == text
+    assert Summary(mean, error, mean, mean, runs=9, horizon=5).format_mean() == text
 
 
 def test_summary_is_the_t_interval_at_the_horizon():

@@ -7,8 +7,8 @@ import posse
 from posse import networks
 from posse.bandits import UniformMeans
 from posse.families import FAMILIES, Bernoulli, Gaussian, Grid
-from posse.lab.recording import recorded_rounds
 from posse.lab.reference import engine as reference
+from posse.lab.simulation import recorded_rounds
 from posse.policies import POLICIES
 from posse.randomness import create_generator
 

@@ -13,17 +13,17 @@ from posse.lab.results import Result
 from posse.lab.statistics import (
     Estimate,
     Growth,
-    adjusted,
-    growth,
+    agent_regrets,
+    compare_paired,
+    correct_p_values,
+    find_pareto_front,
+    fit_growth,
     holm,
     mean_interval,
-    of_agents,
-    on_front,
     p_value,
-    paired,
     paired_difference,
-    percentile,
-    wrong_leader,
+    tail_percentile,
+    wrong_leader_share,
 )
 
 
@@ -154,7 +154,7 @@ class TestGrowth:
         rng = np.random.default_rng(1)
         slopes = rng.normal(3.0, 0.5, 40)
         regret = 20 + slopes[:, None] * np.log(self.TIMES)
-        fit = growth(curves(regret, self.TIMES))
+        fit = fit_growth(curves(regret, self.TIMES))
         assert fit.slope == pytest.approx(tuple(map(float, mean_interval(slopes))))
         assert fit.late.mean == pytest.approx(slopes.mean())
         assert fit.acceleration.mean == pytest.approx(0, abs=1e-9)
@@ -163,7 +163,7 @@ class TestGrowth:
     def test_a_power_grows_faster(self):
         rng = np.random.default_rng(2)
         regret = (1 + 0.1 * rng.random((30, 1))) * self.TIMES**0.5
-        fit = growth(curves(regret, self.TIMES))
+        fit = fit_growth(curves(regret, self.TIMES))
         assert fit.acceleration.low > 0
         assert not fit.is_logarithmic()
         assert fit.is_logarithmic(least=1e3)  # what everybody must reach in the end
@@ -186,12 +186,14 @@ class TestGrowth:
         regret = np.random.default_rng(3).random((6, 8)).cumsum(axis=1)
         kept = times >= 4
         expected = [stats.linregress(np.log(times[kept]), run[kept]).slope for run in regret]
-        assert growth(curves(regret, times), start=4).slope.mean == pytest.approx(np.mean(expected))
+        assert fit_growth(curves(regret, times), start=4).slope.mean == pytest.approx(
+            np.mean(expected)
+        )
 
     @pytest.mark.parametrize("start", [0, 1001, 999, 2.5])
     def test_what_cannot_be_fitted_is_refused(self, start):
         with pytest.raises(ValueError, match=r"start|growth needs"):
-            growth(curves(np.ones((3, len(self.TIMES))), self.TIMES), start=start)
+            fit_growth(curves(np.ones((3, len(self.TIMES))), self.TIMES), start=start)
 
 
 def test_p_values_are_those_of_the_t_test():
@@ -221,7 +223,7 @@ def test_holm_rarely_errs():
 @given(st.lists(st.none() | st.floats(0, 1), max_size=12))
 def test_holms_correction_by_its_definition(p_values):
     known = [p for p in p_values if p is not None]
-    found = adjusted(p_values)
+    found = correct_p_values(p_values)
     for p, corrected in zip(p_values, found, strict=True):
         if p is None:
             assert corrected is None
@@ -237,14 +239,14 @@ def test_the_front_is_what_nobody_beats(points):
         return a[0] <= b[0] and a[1] <= b[1] and a != b
 
     expected = [not any(beats(other, point) for other in points) for point in points]
-    found = on_front(np.array(points, dtype=float).reshape(-1, 2))
+    found = find_pareto_front(np.array(points, dtype=float).reshape(-1, 2))
     assert found.tolist() == expected
 
 
 def test_paired_differences_are_students():
     generator = np.random.default_rng(1)
     a, b = generator.normal(1.0, 1.0, 30), generator.normal(0.5, 1.0, 30)
-    interval, p = paired(a, b)
+    interval, p = compare_paired(a, b)
     expected = stats.ttest_rel(a, b)
     assert p == pytest.approx(expected.pvalue)
     low, high = expected.confidence_interval()
@@ -253,17 +255,17 @@ def test_paired_differences_are_students():
 
 def test_few_runs_show_nothing():
     few = np.arange(9.0)
-    assert paired(few + 5, few)[1] is None
-    assert percentile(few, 95) is None
+    assert compare_paired(few + 5, few)[1] is None
+    assert tail_percentile(few, 95) is None
     many = np.arange(200.0)
-    assert percentile(many, 99) == pytest.approx(np.percentile(many, 99))
-    assert percentile(many[:199], 99) is None
-    assert percentile(many[:40], 95) == pytest.approx(np.percentile(many[:40], 95))
+    assert tail_percentile(many, 99) == pytest.approx(np.percentile(many, 99))
+    assert tail_percentile(many[:199], 99) is None
+    assert tail_percentile(many[:40], 95) == pytest.approx(np.percentile(many[:40], 95))
 
 
 def test_regret_of_agents_and_a_wrong_leader_by_their_pulls():
     pulls = np.array([[[8, 2], [6, 4]], [[1, 9], [4, 6]]], dtype=np.int32)
     gaps = np.array([[0.0, 0.5], [0.0, 1.0]])
-    np.testing.assert_allclose(of_agents(pulls, gaps), [[1.0, 2.0], [9.0, 6.0]])
-    assert wrong_leader(pulls, gaps) == 0.5
-    assert wrong_leader(pulls, np.zeros((2, 2))) == 0.0
+    np.testing.assert_allclose(agent_regrets(pulls, gaps), [[1.0, 2.0], [9.0, 6.0]])
+    assert wrong_leader_share(pulls, gaps) == 0.5
+    assert wrong_leader_share(pulls, np.zeros((2, 2))) == 0.0

@@ -5,7 +5,7 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.http import serve
+from posse.live.http import serve_node
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
 from posse.live.store import Store
@@ -24,7 +24,7 @@ def node(tmp_path):
 
 @pytest.fixture
 def server(node):
-    made = serve(node, "127.0.0.1:0")
+    made = serve_node(node, "127.0.0.1:0")
     yield made
     made.stop()
     assert not made.alive

@@ -33,7 +33,7 @@ def test_late_rewards_at_contexts_are_exact_through_restarts_and_loss(kind, tmp_
             world.tick()
             if nth % 12 == 5:  # what is open goes on in another process
                 world.nodes[name].stop()
-                one = world.open(name, files[name]).experiment()
+                one = world.open_node(files[name]).experiment()
             reward = lowest if nth % 2 else 1.0
             if reward != lowest:
                 one.reward(made.id, reward)

@@ -7,7 +7,7 @@ import pytest
 
 from posse.live import Client
 from posse.live.agent.context_evidence import Met
-from posse.live.demo import agent_settings, in_processes
+from posse.live.demo import agent_settings, create_process_sites
 from posse.live.exchange.ledger import total
 from posse.live.exchange.quanta import PER_UNIT
 from tests.live.loopback import wait_until
@@ -37,16 +37,16 @@ def table(experiment):
 
 @pytest.fixture
 def sites(tmp_path):
-    made = in_processes(tmp_path, [(0, 1), (1, 2)], agent_settings(3, ARMS, "origins"))
+    made = create_process_sites(tmp_path, [(0, 1), (1, 2)], agent_settings(3, ARMS, "origins"))
     for site in made:
         tables = "".join(map(table, EXPERIMENTS))
         site.file.write_text(site.file.read_text() + tables)
         site.start()
     for site in made:
-        site.wait()
+        site.wait_until_ready()
     yield made
     for site in made:
-        site.tell_to_stop()
+        site.request_stop()
     for site in made:
         site.stop()
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from posse.live.config.agent_settings import read_settings
-from posse.live.http.metrics import metrics
+from posse.live.http.metrics import render_metrics
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -33,7 +33,7 @@ def expressions():
 
 def test_alerts_and_dashboard_name_metrics_that_exist(node):
     node.decide()
-    text = metrics(node)
+    text = render_metrics(node)
     there = {line.split("{")[0].split()[0] for line in text.splitlines() if line[0] != "#"}
     there |= set(re.findall(r"# TYPE (\w+)", text))
     there |= {f"{name}_bucket" for name in re.findall(r"# TYPE (\w+) histogram", text)}
@@ -49,7 +49,7 @@ def test_alerts_and_dashboard_name_metrics_that_exist(node):
 
 
 def test_reasons_of_alerts_are_those_that_are_counted(node):
-    text = metrics(node)
+    text = render_metrics(node)
     counted = set(re.findall(r'(?:reason|doing|direction)="([^"]*)"', text))
     for where, each in expressions().items():
         labels = r'(?:reason|doing|direction)(?:=~?|!=)"([^"$.]*)"'

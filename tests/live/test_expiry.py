@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from posse.live import Client
-from posse.live.demo import agent_settings, in_processes
+from posse.live.demo import agent_settings, create_process_sites
 from tests.live.loopback import issue_for, wait_until
 
 LIFETIME = timedelta(seconds=20)  # time to start and connect, on a machine that does much else
@@ -14,13 +14,13 @@ LIFETIME = timedelta(seconds=20)  # time to start and connect, on a machine that
 
 @pytest.fixture
 def pair(tmp_path):
-    sites = in_processes(tmp_path, [(0, 1)], agent_settings(2, ["red", "green"], "origins"))
+    sites = create_process_sites(tmp_path, [(0, 1)], agent_settings(2, ["red", "green"], "origins"))
     issue_for(tmp_path / "certs", "agent-1", LIFETIME, "agent-1")
     try:
         for site in sites:
             site.start()
         for site in sites:
-            site.wait()
+            site.wait_until_ready()
         yield sites
     finally:
         for site in sites:

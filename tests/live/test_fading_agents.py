@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from posse.live.demo import in_processes
+from posse.live.demo import create_process_sites
 from posse.live.exchange.epochs import shifted
 from posse.live.exchange.ledger import from_plain, plus
 from posse.live.exchange.quanta import PER_UNIT
@@ -28,13 +28,13 @@ def settings(name):
 
 def worth(site, experiment, whose="held"):
     """The pulls that an agent knows of, for what they are worth."""
-    held = site.evidence(experiment)[whose]
+    held = site.read_evidence(experiment)[whose]
     return sum(values[-1] for values in held.values()) / PER_UNIT
 
 
 def visit(site):
     for experiment in EXPERIMENTS:
-        with site.visitor(experiment) as visitor:
+        with site.open_visitor(experiment) as visitor:
             for _ in range(VISITS):
                 visitor.update(visitor.pull(), 1.0)
 
@@ -56,17 +56,17 @@ def entries(parts):
 
 @pytest.mark.long
 def test_three_agents_fade_alike_though_one_is_killed(tmp_path):
-    sites = in_processes(tmp_path, [(0, 1), (1, 2)], [settings(name) for name in NAMES])
+    sites = create_process_sites(tmp_path, [(0, 1), (1, 2)], [settings(name) for name in NAMES])
     try:
         for site in sites:
             site.start()
         for site in sites:
-            site.wait()
+            site.wait_until_ready()
         for site in sites:
             visit(site)
         sites[1].kill()
         sites[1].start()
-        sites[1].wait()
+        sites[1].wait_until_ready()
         visit(sites[1])  # in another incarnation, in a later epoch perhaps
 
         # under origins four incarnations, the same in every copy

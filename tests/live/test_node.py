@@ -11,23 +11,25 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
+from posse.live.demo.fleet import Fleet
 from posse.live.messaging.inbox import Limits
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node, Silence
-from posse.live.store import Conflict, Outcome, Store, StoreError, Unknown
+from posse.live.store import Conflict, RewardOutcome, Store, StoreError, Unknown
 
 ARMS = ["red", "green", "blue"]
 MEANS = {"red": 0.7, "green": 0.5, "blue": 0.2}
 CYCLE = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]
 
 
-class World:
+class World(Fleet):
     """Four nodes on a cycle with a clock of their own."""
 
     def __init__(self, folder, exchange="origins", alive=False, **faults):
-        self.folder, self.exchange, self.now, self.alive = folder, exchange, 0.0, alive
-        self.network = MemoryNetwork(CYCLE, **faults)
-        self.nodes = {name: self.open(name) for name in "abcd"}
+        super().__init__(folder, CYCLE, **faults)
+        self.exchange, self.alive = exchange, alive
+        for name in "abcd":
+            self.open(name)
         self.generator = np.random.default_rng(0)
         self.acknowledged = dict.fromkeys(ARMS, 0)
 
@@ -36,15 +38,16 @@ class World:
         store = Store.open(
             self.folder / f"{name}.db",
             fingerprint=agent.fingerprint,
-            monotonic=lambda: self.now,
+            monotonic=self.read_clock,
         )
-        near = [b if a == name else a for a, b in CYCLE if name in (a, b)]
+        near = self.network.neighbours(name)
         node = Node(
             agent, store, self.network.transport(name), neighbours=near,
             clock=lambda: self.now, silence=silence or Silence(),
         )  # fmt: skip
         if not self.alive:
-            node.transport.start(node.receive)
+            return self.add_node(node, name)
+        self.nodes[name] = node
         return node
 
     def visit(self, name):
@@ -52,18 +55,6 @@ class World:
         decision = node.decide()
         node.reward(decision.id, float(self.generator.random() < MEANS[decision.arm]))
         self.acknowledged[decision.arm] += 1
-
-    def tick(self, times=1):
-        for _ in range(times):
-            self.now += 1
-            for node in self.nodes.values():
-                node.tick()
-            for _ in range(4):
-                self.network.step()
-
-    def close(self):
-        for node in self.nodes.values():
-            node.stop()
 
 
 @pytest.fixture
@@ -118,8 +109,8 @@ def test_decisions_and_rewards_are_idempotent(world):
     node = world().nodes["a"]
     first = node.decide("visit-1")
     assert node.decide("visit-1") == first
-    assert node.reward("visit-1", 1.0) is Outcome.NEW
-    assert node.reward("visit-1", 1.0) is Outcome.REPEATED
+    assert node.reward("visit-1", 1.0) is RewardOutcome.NEW
+    assert node.reward("visit-1", 1.0) is RewardOutcome.REPEATED
     with pytest.raises(Conflict):
         node.reward("visit-1", 0.0)
     with pytest.raises(Unknown):
@@ -155,9 +146,9 @@ def test_old_decisions_are_forgotten_and_their_evidence_is_not(world):
     rewarded, silent = node.decide(), node.decide()
     node.reward(rewarded.id, 1.0)
     w.tick(19)
-    assert node.store.decision(rewarded.id) is not None
+    assert node.store.find_decision(rewarded.id) is not None
     w.tick(2)
-    assert node.store.decision(rewarded.id) is node.store.decision(silent.id) is None
+    assert node.store.find_decision(rewarded.id) is node.store.find_decision(silent.id) is None
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 2
     with pytest.raises(Unknown):
         node.reward(rewarded.id, 1.0)

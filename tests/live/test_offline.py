@@ -15,7 +15,7 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.experiment.experiment import Experiment, Silence, Wish
-from posse.live.store import Store, export
+from posse.live.store import Store, export_decisions
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "offline.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -42,16 +42,16 @@ def world(path, name, seed, decisions, **options):
             now[0] += 1.0
             few = (u < 0.3 for u in generator.random(20))
             made = one.choose_many([Wish(None, ["blue", "green"] if f else None) for f in few])
-            store.decide_many(made)
+            store.add_decisions(made)
             wins = generator.random(20) < [RATES[each.arm] for each in made]
             waits = generator.uniform(0, 0.9 * WINDOW, 20)
             due += [(now[0] + w, d.id) for d, won, w in zip(made, wins, waits, strict=True) if won]
             ready = [(id_, 1.0) for when, id_ in due if when <= now[0]]
             due = [each for each in due if each[0] > now[0]]
-            store.reward_many(ready, now[0])
+            store.add_rewards(ready, now[0])
             one.expire(now[0])
     file = io.StringIO()
-    export(path, file)
+    export_decisions(path, file)
     return file.getvalue()
 
 

@@ -16,7 +16,7 @@ from simulation.verdict import folder
 from simulation.world import World
 from tests.combinations import all_combinations
 
-SCHEDULES, PART = 150, 25  # of each exchange, and of one test: the first is in `make test`
+SCHEDULES, PART = 150, 15  # of each exchange, and of one test: the first is in `make test`
 FADING = 5  # of those in which epochs pass
 LONGEST, LARGEST = 20, 3  # steps; agents times experiments: `make simulate` has larger ones
 

@@ -114,7 +114,7 @@ def test_relabelling_agents_relabels_the_choice(policy, family, learnt):
 def test_arms_of_equal_belief_are_equally_likely(policy, family, learnt, t):
     """The first round above all; positional ties would play arm 0 alone."""
     n_arms = 5
-    n_agents = min(20_000, 1_000_000 // len(family.prior()))
+    n_agents = min(8_000, 1_000_000 // len(family.prior()))
     if t == 1:
         belief = beliefs.prior(family, n_agents, n_arms)
     else:

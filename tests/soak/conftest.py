@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from posse import networks
-from posse.live.demo import Swarm, agent_settings, apart, by_experiment, in_processes
+from posse.live.demo import (
+    Swarm,
+    agent_settings,
+    create_process_sites,
+    group_by_experiment,
+    largest_gap,
+)
 from posse.live.exchange.ledger import each, total
 
 SHORT, LONG = 6.0, 30.0  # seconds: what is run unless asked, and from when on it is the long form
@@ -103,7 +109,9 @@ def swarm_of(tmp_path: Path) -> Iterator[Callable[..., Swarm]]:
     def start(n_agents: int, exchange: str, folder: Path = tmp_path, **options: Any) -> Swarm:
         links = list(networks.cycle(n_agents).edges) if n_agents > 2 else [(0, 1)]
         settings = agent_settings(n_agents, list(MEANS), exchange, experiments=EXPERIMENTS)
-        made.append(Swarm(in_processes(folder, links, settings, **options), MEANS, visitors=4))
+        made.append(
+            Swarm(create_process_sites(folder, links, settings, **options), MEANS, visitors=4)
+        )
         made[-1].start()
         return made[-1]
 
@@ -119,16 +127,16 @@ def check(until: Callable[..., float]) -> Callable[[Swarm, str], str]:
     def agree(swarm: Swarm, exchange: str) -> str:
         start = time.monotonic()
         swarm.end_visits()
-        assert not swarm.mistakes
+        assert not swarm.failures
         near = _rounding(len(swarm.sites)) if exchange == "flows" else 0
-        counts = swarm.settle(near, PATIENCE)
+        counts = swarm.wait_for_agreement(near, PATIENCE)
         took = time.monotonic() - start
-        assert [c.name for c in counts if not c.exact] == [], [(c.name, c.lost) for c in counts]
-        assert apart(counts) <= near
+        assert [c.name for c in counts if not c.is_exact] == [], [(c.name, c.lost) for c in counts]
+        assert largest_gap(counts) <= near
         if exchange == "flows":
             until(lambda: _conserved(swarm), "the levels of all add up to the evidence of all")
         for site in swarm.sites:
-            site.wait()
+            site.wait_until_ready()
         assert [site.name for site in swarm.sites if site.sample.refused] == []
         swarm.stop()
         for site in swarm.sites:
@@ -136,7 +144,7 @@ def check(until: Callable[..., float]) -> Callable[[Swarm, str], str]:
         return (
             f"{swarm.acknowledged:,} acknowledged = {swarm.acknowledged:,} counted by each of "
             f"{len(swarm.sites)} agents with {len(EXPERIMENTS)} experiments; settled in "
-            f"{took:.1f} s, {apart(counts)} quanta apart"
+            f"{took:.1f} s, {largest_gap(counts)} quanta apart"
         )
 
     return agree
@@ -146,8 +154,9 @@ def _conserved(swarm: Swarm) -> bool:
     """N levels, each N times, are N times the evidence of all: exactly, once nothing moves."""
     n = len(swarm.sites)
     return all(
-        total(c.held for c in counts) == each(total(c.own for c in counts), lambda value: n * value)
-        for counts in by_experiment(swarm.counts()).values()
+        total(c.network for c in counts)
+        == each(total(c.own for c in counts), lambda value: n * value)
+        for counts in group_by_experiment(swarm.collect_counts()).values()
     )
 
 

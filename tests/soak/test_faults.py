@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from posse.live.demo import Site
+from posse.live.demo import AgentSite
 
 pytestmark = pytest.mark.long
 
@@ -105,7 +105,7 @@ class Faults:
     def __init__(self, swarm, around, scale, until) -> None:
         self.swarm, self.around, self.scale, self.until = swarm, around, scale, until
         self.kills = 0
-        self._spared: list[Site] = []  # from kills
+        self._spared: list[AgentSite] = []  # from kills
         self._killing = threading.Lock()
 
     def run(self) -> None:
@@ -115,7 +115,7 @@ class Faults:
             while time.monotonic() < end or not others.done():
                 next_kill = time.monotonic() + self.scale.between_kills
                 with self._killing:
-                    self.kills += self.swarm.kill_one(self._spared) is not None
+                    self.kills += self.swarm.kill_random_agent(self._spared) is not None
                 time.sleep(max(0.0, next_kill - time.monotonic()))
             others.result()
 
@@ -128,7 +128,7 @@ class Faults:
         with self._alive(self.swarm.sites[1]) as site:
             assert site.name == self.around.name
             self.around.all(Proxy.cut)
-            self.until(lambda: site.look() and site.sample.connected == 0, "it is cut off")
+            self.until(lambda: site.take_sample() and site.sample.connected == 0, "it is cut off")
             before = site.acknowledged
             time.sleep(self.scale.cut_off)
             self.until(lambda: site.acknowledged > before, "it answers although it is alone")
@@ -140,7 +140,7 @@ class Faults:
         """Let nobody kill it, and wait until it answers."""
         with self._killing:
             self._spared.append(site)
-        site.wait()
+        site.wait_until_ready()
         yield site
         self._spared.remove(site)
 
@@ -150,9 +150,12 @@ def test_killed_stopped_and_cut_off(exchange, scale, swarm_of, around, until, ch
     swarm = swarm_of(scale.agents, exchange, route=around.route)
     assert len(around.proxies) == 4  # two neighbours, dialled and dialling
     for site in swarm.sites:
-        until(lambda site=site: site.look() and site.sample.connected == 2, f"links of {site.name}")
+        until(
+            lambda site=site: site.take_sample() and site.sample.connected == 2,
+            f"links of {site.name}",
+        )
     start = time.monotonic()
-    swarm.visit()
+    swarm.send_visitors()
     faults = Faults(swarm, around, scale, until)
     faults.run()
     assert faults.kills >= 2

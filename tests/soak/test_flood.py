@@ -82,8 +82,8 @@ def test_a_flood_of_rewards(scale, swarm_of, until, check, tell):
             begun = time.perf_counter()
             assert http.get("/healthz").status_code == 200
             health.append(time.perf_counter() - begun)
-            if neighbour.look():
-                spread.add(neighbour.sample.held)
+            if neighbour.take_sample():
+                spread.add(neighbour.sample.in_network)
             return time.monotonic() > start + scale.flood and len(spread) > 4
 
         until(long_enough, "the neighbours hear of rewards while they flood in")
@@ -97,7 +97,7 @@ def test_a_flood_of_rewards(scale, swarm_of, until, check, tell):
         assert not pair[0].acknowledged.keys() & pair[1].acknowledged.keys()  # one of them was told
         for reward, flooder in enumerate(pair):
             for arm in flooder.acknowledged.values():
-                flooded.acknowledge(arm, reward, "checkout")
+                flooded.add_acknowledged(arm, reward, "checkout")
     refused = sum(flooder.refused for flooder in flooders)
     assert refused > 0
     line = check(swarm, "origins")

@@ -84,9 +84,9 @@ def test_a_full_disk(kind, exchange, disk, scale, swarm_of, until, check, tell):
     site = swarm.sites[0]
     with httpx.Client(base_url=site.url, timeout=60, trust_env=False) as http:
         made = [http.post(f"{PREFIX}/decisions", json={}).json() for _ in range(20)]
-        swarm.visit()
+        swarm.send_visitors()
         until(lambda: swarm.acknowledged > 40, "visitors are answered")
-        disk.fill(swarm)
+        disk.submit_parts(swarm)
 
         def reward(decision) -> bool:
             answer = http.post(
@@ -98,7 +98,7 @@ def test_a_full_disk(kind, exchange, disk, scale, swarm_of, until, check, tell):
                 return False
             assert answer.status_code == 200
             if not answer.json()["repeated"]:
-                site.acknowledge(decision["arm"], 1, "checkout")
+                site.add_acknowledged(decision["arm"], 1, "checkout")
             return True
 
         open_ = iter(made)
@@ -126,14 +126,14 @@ def test_a_full_disk(kind, exchange, disk, scale, swarm_of, until, check, tell):
 def test_a_start_on_a_full_disk(small_disk, swarm_of, until, check):
     """It says in one line what is wrong, which is not a damaged store; with space, it goes on."""
     swarm = swarm_of(2, "origins", folder=small_disk.folder)
-    swarm.visit()
+    swarm.send_visitors()
     until(lambda: swarm.acknowledged > 40, "visitors are answered")
     site = swarm.sites[0]
     command = [sys.executable, "-c", "from posse.cli import main; main()", "agent", site.file]
-    for end in (site.kill, site.tell_to_stop):  # which leaves no files beside the store
+    for end in (site.kill, site.request_stop):  # which leaves no files beside the store
         end()
         site.process.wait(60)
-        small_disk.fill(swarm)
+        small_disk.submit_parts(swarm)
         ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert ended.returncode == 2
         (line,) = ended.stderr.splitlines()
@@ -141,5 +141,5 @@ def test_a_start_on_a_full_disk(small_disk, swarm_of, until, check):
         assert "damaged" not in line
         small_disk.free(swarm)
         site.start()
-        site.wait()
+        site.wait_until_ready()
     check(swarm, "origins")

@@ -1,4 +1,4 @@
-"""`posse agent`: one live agent, until it is told to stop; or some, each a process of its own."""
+"""`posse agent`: run one live agent, or supervise several, each in its own process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from posse.cli.common import live, mistakes, raise_descriptors, say, told
+from posse.cli.common import (
+    catch_user_errors,
+    listen_for_stop,
+    print_line,
+    raise_file_limit,
+    require_live_extra,
+)
 
 if TYPE_CHECKING:
     from posse.live.config.agent_settings import Settings
@@ -32,7 +38,7 @@ posse agent berlin.toml paris.toml rome.toml"""
 
 log = logging.getLogger(__name__)
 
-LOOK = 0.1  # seconds between two looks at processes
+CHECK_SECONDS = 0.1  # seconds between two checks of the processes
 
 
 def agent(
@@ -40,153 +46,157 @@ def agent(
 ) -> None:
     """Run a live agent: it answers its application over HTTP and learns with its neighbours.
 
-    SIGTERM and Ctrl-C end it cleanly, SIGHUP reads its file again; a crash loses nothing that was
-    acknowledged. Of several files, each is run in a process of its own; one that dies is started
-    again, and the others go on.
+    SIGTERM and Ctrl-C stop it cleanly, SIGHUP reads its file again; a crash loses nothing that was
+    acknowledged. With several files, every agent runs in its own process; an agent that dies is
+    restarted while the others keep running.
     """
     if len(files) > 1:
-        _run_all(files)
+        _supervise_agents(files)
     else:
-        _run(files[0])
+        _run_agent(files[0])
 
 
-def _run(file: Path) -> None:
+def _run_agent(file: Path) -> None:
     node: Node | None = None
 
-    def reload() -> None:
+    def reload_settings() -> None:
         if node is not None:
-            with suppress(Exception):  # the log has it
-                _reload(file, node)
+            with suppress(Exception):  # _reload_settings has logged it
+                _reload_settings(file, node)
 
-    with mistakes(), live(), told(reload) as stopped:
+    with (
+        catch_user_errors(),
+        require_live_extra(),
+        listen_for_stop(reload_settings) as wait_for_stop,
+    ):
         from posse.live import logs
         from posse.live.config.agent_settings import read_settings
         from posse.live.process import make_node
 
         settings = read_settings(file)
         logs.set_up(settings.name, settings.log)
-        raise_descriptors()
-        with _of(file):
-            made = make_node(settings, file.resolve().parent)
+        raise_file_limit()
+        with _name_file_in_errors(file):
+            new_node = make_node(settings, file.resolve().parent)
         try:
-            with ExitStack() as open_:
-                with _of(file):
-                    made.start()
-                    url = _serve(made, settings, file, open_)
-                node = made  # from now on it can be reloaded
-                _tell(settings, f"{settings.name} answers at {url}")
-                for experiment in made.experiments.values():
+            with ExitStack() as servers:
+                with _name_file_in_errors(file):
+                    new_node.start()
+                    url = _open_servers(new_node, settings, file, servers)
+                node = new_node  # from now on SIGHUP can reload it
+                _report_state(settings, f"{settings.name} answers at {url}")
+                for experiment in new_node.experiments.values():
                     experiment.say_silence()
-                gc.freeze()  # what is here stays, and a look through all of it takes long
-                stopped()
+                gc.freeze()  # these objects stay: scanning them in every collection would take long
+                wait_for_stop()
         finally:
-            made.stop()
-    _tell(settings, f"{settings.name} stopped")
+            new_node.stop()
+    _report_state(settings, f"{settings.name} stopped")
 
 
-def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
-    """Open the addresses that the settings name; the one where the application asks."""
+def _open_servers(node: Node, settings: Settings, file: Path, servers: ExitStack) -> str:
+    """Open the HTTP servers of the settings; return the URL for the application."""
     from posse.live.config.http_settings import door
-    from posse.live.http import serve, serve_probe
+    from posse.live.http import serve_node, serve_probe
 
-    front = door(settings, file.resolve().parent)
-    server = serve(
+    door_settings = door(settings, file.resolve().parent)
+    server = serve_node(
         node,
-        front.address,
-        front.hosts,
-        token=front.token,
-        operator_token=front.operator_token,
-        reload=lambda: _reload(file, node),
-        certificate=front.certificate,
-        key=front.key,
+        door_settings.address,
+        door_settings.hosts,
+        token=door_settings.token,
+        operator_token=door_settings.operator_token,
+        reload=lambda: _reload_settings(file, node),
+        certificate=door_settings.certificate,
+        key=door_settings.key,
         insecure=settings.insecure_http,
     )
-    open_.enter_context(server)
+    servers.enter_context(server)
     if settings.probe:
-        open_.enter_context(serve_probe(node, settings.probe))
+        servers.enter_context(serve_probe(node, settings.probe))
     return server.url
 
 
-def _reload(file: Path, node: Node) -> str:
-    """Take in what has changed in a file; a bad one changes nothing, and the log says why."""
+def _reload_settings(file: Path, node: Node) -> str:
+    """Apply the changes of a settings file; a bad file changes nothing and is logged."""
     from posse.live.config.reload import reload_from
 
     try:
         return reload_from(file, node)
     except Exception as error:
         if not isinstance(error, (ValueError, OSError)):
-            log.exception("%s could not be read again", file)
+            log.exception("%s could not be reloaded", file)
         else:
-            log.error("%s is not taken in, nothing has changed: %s", file, error)
+            log.error("%s rejected, still running with the old settings: %s", file, error)
         raise
 
 
-def _tell(settings: Settings, line: str) -> None:
-    """Say how it stands: to people on stdout, to machines in the log."""
+def _report_state(settings: Settings, line: str) -> None:
+    """Report a change of state: on stdout for people, in the log for machines."""
     if settings.log == "json":
         log.info("%s", line)
     else:
-        say(line)
+        print_line(line)
 
 
 @contextmanager
-def _of(file: Path) -> Iterator[None]:
-    """Say in which file the mistake is: there may be several; and what the system lacks."""
+def _name_file_in_errors(file: Path) -> Iterator[None]:
+    """Prefix errors with the settings file, and explain a lack of threads."""
     try:
         yield
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
     except BaseException as error:
-        # Python's word for it, and what zenoh's Rust makes of the same
+        # Python's message for it, and the exception that zenoh's Rust code makes of it
         if "start new thread" not in str(error) and type(error).__name__ != "PanicException":
             raise
         raise ValueError(
-            f"{file}: the system has no room for one more thread: raise its limits of tasks and "
+            f"{file}: the system cannot start another thread: raise its limits of tasks and "
             "memory (ulimit -u, ulimit -v, TasksMax)"
         ) from None
 
 
-def _run_all(files: list[Path]) -> None:
-    """Look after some agents until told to stop, or until all were stopped."""
-    with mistakes(), live():
+def _supervise_agents(files: list[Path]) -> None:
+    """Supervise several agents until a stop signal, or until all of them were stopped."""
+    with catch_user_errors(), require_live_extra():
         from posse.live import logs
         from posse.live.config.agent_settings import read_settings
 
-        for file in files:  # what is wrong from the start is said, before any is started
+        for file in files:  # refuse a bad file before any agent starts
             read_settings(file)
         logs.set_up("posse agent")
     children = Supervisor(files)
-    with told(lambda: children.pass_on(signal.SIGHUP)) as stopped:
+    with listen_for_stop(lambda: children.send_signal(signal.SIGHUP)) as wait_for_stop:
         try:
-            while children.look() and not stopped(LOOK):
+            while children.check_children() and not wait_for_stop(CHECK_SECONDS):
                 pass
         finally:
-            children.stop()
+            children.stop_all()
 
 
-# Some agents under one command: whichever dies is started again, and the others go on.
+# Supervision of several agents under one command.
 
-# seconds before one is started again, twice as many each time
-FIRST = 1.0
-LONGEST = 60.0
-STEADY = 60.0  # seconds after which one that ran is taken for sound again
+# seconds before a restart; the delay doubles after every failure
+FIRST_DELAY = 1.0
+LONGEST_DELAY = 60.0
+STEADY_SECONDS = 60.0  # seconds of running after which the delay starts from FIRST_DELAY again
 
 
 class Process(Protocol):
-    """What is needed of subprocess.Popen."""
+    """The part of subprocess.Popen that the supervisor uses."""
 
     def poll(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
+        """Return the exit code, negative for a signal; None while the process runs."""
 
     def send_signal(self, sig: int) -> None:
-        """Send it a signal, unless it has ended."""
+        """Send a signal to the process unless it has ended."""
 
     def wait(self) -> int:
-        """Wait for its end."""
+        """Wait until the process ends; return its exit code."""
 
 
-def start(file: Path) -> Process:
-    """Run the agent of a file in a process of its own."""
+def start_agent(file: Path) -> Process:
+    """Start the agent of a settings file in its own process."""
     return subprocess.Popen([sys.executable, "-m", "posse", "agent", str(file)])
 
 
@@ -194,10 +204,10 @@ def start(file: Path) -> Process:
 class _Child:
     file: Path
     process: Process | None = None
-    since: float = 0.0  # when it was started
-    again: float = 0.0  # when it is to be started, unless it runs
-    delay: float = FIRST
-    done: bool = False  # it ended well, by itself: somebody told it to
+    started_at: float = 0.0  # when the process was started
+    restart_at: float = 0.0  # when to start it next, unless it runs
+    delay: float = FIRST_DELAY
+    stopped: bool = False  # exit code 0: an operator stopped it
 
 
 @dataclass
@@ -205,61 +215,63 @@ class Supervisor:
     """Agent processes, restarted with exponential back-off when they die."""
 
     files: Sequence[Path]
-    start: Callable[[Path], Process] = start
+    start_process: Callable[[Path], Process] = start_agent
     clock: Callable[[], float] = time.monotonic
     _children: list[_Child] = field(init=False)
 
     def __post_init__(self) -> None:
         self._children = [_Child(file) for file in self.files]
 
-    def look(self) -> bool:
-        """Start what is due, and name what died; whether any is left to look after."""
+    def check_children(self) -> bool:
+        """Start the processes that are due and log those that died; False if all were stopped."""
         for child in self._children:
             now = self.clock()
             if child.process is not None and (code := child.process.poll()) is not None:
-                self._ended(child, code, now)
-            if child.process is None and not child.done and now >= child.again:
-                self._start(child, now)
-        return not all(child.done for child in self._children)
+                self._handle_exit(child, code, now)
+            if child.process is None and not child.stopped and now >= child.restart_at:
+                self._start_child(child, now)
+        return not all(child.stopped for child in self._children)
 
-    def pass_on(self, number: int) -> None:
-        """Send a signal to those that run."""
+    def send_signal(self, number: int) -> None:
+        """Send a signal to all running processes."""
         for child in self._children:
             if child.process is not None:
                 child.process.send_signal(number)
 
-    def stop(self) -> None:
-        """End all of them, and wait until they have."""
-        self.pass_on(signal.SIGTERM)
+    def stop_all(self) -> None:
+        """Stop all processes and wait until they have ended."""
+        self.send_signal(signal.SIGTERM)
         for child in self._children:
             if child.process is not None:
                 child.process.wait()
 
-    def _start(self, child: _Child, now: float) -> None:
+    def _start_child(self, child: _Child, now: float) -> None:
         try:
-            child.process = self.start(child.file)
-            child.since = now
-        except OSError as error:  # such as no more processes
-            self._put_off(child, now, f"{child.file} could not be started ({error})")
+            child.process = self.start_process(child.file)
+            child.started_at = now
+        except OSError as error:  # for example: no more processes
+            self._schedule_restart(
+                child, now, f"agent {child.file.stem} could not be started ({error})"
+            )
 
-    def _ended(self, child: _Child, code: int, now: float) -> None:
+    def _handle_exit(self, child: _Child, code: int, now: float) -> None:
         child.process = None
         if code == 0:
-            child.done = True
-            log.warning("%s was stopped, and is not started again", child.file)
+            child.stopped = True
+            log.warning("agent %s was stopped; it is not restarted", child.file.stem)
             return
-        if now - child.since >= STEADY:
-            child.delay = FIRST
-        how = f"exit code {code}" if code > 0 else f"killed by {_name(-code)}"
-        self._put_off(child, now, f"{child.file} died ({how})")
+        if now - child.started_at >= STEADY_SECONDS:
+            child.delay = FIRST_DELAY
+        how = f"ended (exit code {code})" if code > 0 else f"was killed ({_signal_name(-code)})"
+        self._schedule_restart(child, now, f"agent {child.file.stem} {how}")
 
-    def _put_off(self, child: _Child, now: float, what: str) -> None:
-        log.error("%s: it is started again in %g s", what, child.delay)
-        child.again = now + child.delay
-        child.delay = min(LONGEST, 2 * child.delay)
+    def _schedule_restart(self, child: _Child, now: float, reason: str) -> None:
+        log.error("%s; restarting in %g s", reason, child.delay)
+        child.restart_at = now + child.delay
+        child.delay = min(LONGEST_DELAY, 2 * child.delay)
 
 
-def _name(number: int) -> str:
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

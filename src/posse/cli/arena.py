@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Cluster, Workers, executing, goes_on, mistakes
+from posse.cli.common import Cluster, Workers, announce_resume, catch_user_errors, open_executor
 
 if TYPE_CHECKING:
-    from posse.lab.arena.report_data import ArenaReport, Standing
+    from posse.lab.arena.report_data import ArenaReport, LeaderboardRow
     from posse.lab.arena.tournament import Arena
     from posse.lab.simulation import Job
 
@@ -63,65 +63,67 @@ def arena(
     played again, so an interrupted arena goes on where it was.
     """
     start = time.perf_counter()
-    with mistakes():
+    with catch_user_errors():
         from posse.lab.arena import players as line_up
         from posse.lab.arena import players as strangers
         from posse.lab.arena import report_data as tables
         from posse.lab.arena import standings as report
         from posse.lab.arena import suite as suites
         from posse.lab.arena import tournament as running
-        from posse.lab.jobs.executors import capacity
+        from posse.lab.jobs.executors import count_slots
         from posse.lab.report.pages import arena as page
 
-        asked = suites.chosen(instances, suite)
+        asked = suites.choose_instances(instances, suite)
         output = output or Path("arena" if suite == suites.PLAIN else f"arena-{suite}")
-        players = line_up.chosen(None if algorithms is None else algorithms.split(","), suite)
-        players |= strangers.own(own or [], players)
-        form = running.form(full, runs, horizon, seed)
+        players = line_up.choose_players(
+            None if algorithms is None else algorithms.split(","), suite
+        )
+        players |= strangers.load_players(own or [], players)
+        form = running.choose_form(full, runs, horizon, seed)
         output.mkdir(parents=True, exist_ok=True)
         played = running.Arena(asked, players, form, output / "results")
         played.store.check_writable()
     if workers is None and cluster is None:
-        workers = running.workers_for(played.missing)
+        workers = running.choose_workers(played.missing_jobs)
     with (
-        executing(workers, cluster) as executor,
-        goes_on(),
-        mistakes(),
+        open_executor(workers, cluster) as executor,
+        announce_resume(),
+        catch_user_errors(),
         _progress(quiet) as progress,
     ):
-        hands = (os.cpu_count() or 1) if executor is None else capacity(executor)
-        played.compile(progress.compiling)
+        hands = (os.cpu_count() or 1) if executor is None else count_slots(executor)
+        played.compile_kernels(progress.compiling)
         seconds = progress.seconds(played, measure=full, hands=hands)
-        played.play(executor=executor, advance=progress.playing(played, seconds))
-    with mistakes():
+        played.play_missing(executor=executor, advance=progress.playing(played, seconds))
+    with catch_user_errors():
         machine = f"{hands} threads" if executor is None else f"{hands} workers"
-        made = report.report_of(played, time.perf_counter() - start, machine)
-        tables.write(made, output)
-        path = page.write(made, output)
+        made = report.build_report(played, time.perf_counter() - start, machine)
+        tables.write_data(made, output)
+        path = page.write_page(made, output)
     for note in played.store.notes:
         typer.echo(f"posse: {note}", err=True)
     if not quiet:
-        _print(made)
+        print_standings(made)
     typer.echo(path)
 
 
 class _Silent:
-    """Progress that nobody wants to see."""
+    """Progress that is not shown."""
 
     def compiling(self, seconds: int) -> None:
-        """Kernels are compiled first, which takes about so long."""
+        """Announce that kernels are compiled first, in about so many seconds."""
 
     def seconds(self, arena: Arena, measure: bool, hands: int) -> dict[int, float]:
-        """What a run of each job takes, by its id: measured or a guess."""
+        """Give the seconds of a run of each job, by its id: measured or estimated."""
         return {}
 
     def playing(self, arena: Arena, seconds: dict[int, float]) -> Callable[[Job, int], None]:
-        """What to call with a job and the number of its runs that are done."""
+        """Give the function to call with a job and the number of its runs that are done."""
         return lambda job, runs: None
 
 
 class _Bar(_Silent):
-    """One bar, in seconds that are left as far as is known."""
+    """One bar, in estimated seconds."""
 
     def __init__(self, bars: Any) -> None:
         self._bars = bars
@@ -130,16 +132,16 @@ class _Bar(_Silent):
         self._say(f"compiling kernels (once, about {seconds} s)")
 
     def seconds(self, arena: Arena, measure: bool, hands: int) -> dict[int, float]:
-        from posse.lab.arena.tournament import seconds_a_run
+        from posse.lab.arena.tournament import measure_seconds_per_run
 
-        found = {id(job): job.seconds_a_run for job in arena.jobs.values()}
-        missing = arena.missing
+        found = {id(job): job.seconds_per_run for job in arena.jobs.values()}
+        missing = arena.missing_jobs
         if not measure or not missing:
             return found
         task = self._bars.add_task("measuring speeds", total=len(missing))
         total = 0.0
         for job, runs in missing:
-            found[id(job)] = seconds_a_run(job)
+            found[id(job)] = measure_seconds_per_run(job)
             total += found[id(job)] * runs / hands
             self._bars.advance(task)
         self._say(f"this will take about {_duration(total)}; interrupted, it goes on where it was")
@@ -159,9 +161,9 @@ def _progress(quiet: bool) -> Iterator[_Silent]:
     if quiet:
         yield _Silent()
         return
-    from posse.lab.progress import new_bars
+    from posse.lab.progress import create_progress
 
-    with new_bars() as bars:
+    with create_progress() as bars:
         yield _Bar(bars)
 
 
@@ -172,16 +174,16 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} hours"
 
 
-def _print(report: ArenaReport) -> None:
-    """The standings in 80 columns, what they mean, and who could not play."""
+def print_standings(report: ArenaReport) -> None:
+    """Print the leaderboard in 80 columns, its legend, and the algorithms that could not play."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from posse.lab.report.text import counted
+    from posse.lab.report.text import count_things
 
     made = report.made
-    instances = counted(len(report.instances), "instance")
+    instances = count_things(len(report.instances), "instance")
     console = Console()
     table = Table(
         title=Text(f"Arena, {made.mode} form: {instances}, {made.runs} runs each"),
@@ -213,7 +215,7 @@ def _print(report: ArenaReport) -> None:
         console.print(Text(sentence))
 
 
-def _cells(row: Standing, reference: str) -> list[str]:
+def _cells(row: LeaderboardRow, reference: str) -> list[str]:
     verdicts = f"{row.better}/{row.worse}/{row.undecided}"
     sent = "" if row.numbers_sent is None else f"{row.numbers_sent:.3g}{' *'[row.on_front]}"
     worst = "" if row.worst_ratio is None else f"{_short(row.worst_ratio)} #{row.worst_instance}"
@@ -228,7 +230,7 @@ def _cells(row: Standing, reference: str) -> list[str]:
     ]
 
 
-def _ratio(row: Standing) -> str:
+def _ratio(row: LeaderboardRow) -> str:
     if row.ratio is None:
         return ""
     if row.ratio_low is None or row.ratio_high is None or row.ratio_low == row.ratio_high:
@@ -241,7 +243,7 @@ def _short(value: float) -> str:
 
 
 def _failures(report: ArenaReport) -> list[str]:
-    """What a stranger's algorithm could not play, and why; the page tells of the others."""
+    """List what user-defined algorithms could not play, and why; the page lists all."""
     yours = {entrant.name for entrant in report.entrants if entrant.source == "yours"}
     return [
         f"{refusal.algorithm} did not play instance {instance.number}: {refusal.why}"

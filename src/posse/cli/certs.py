@@ -1,4 +1,4 @@
-"""`posse certs`: an authority, and a certificate for every live agent."""
+"""`posse certs`: create a certificate authority and a certificate for every live agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.common import live, mistakes
+from posse.cli.common import catch_user_errors, require_live_extra
 
 EXAMPLES = """Examples:
 
@@ -20,13 +20,13 @@ posse certs issue berlin --days 30 --force"""
 app = typer.Typer(epilog=EXAMPLES)
 
 Folder = Annotated[Path, typer.Option(help="Folder of the certificates.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 CERTS = Path("certs")
 
 
 @app.callback(invoke_without_command=True)
 def certs(context: typer.Context) -> None:
-    """Make the certificates of live agents."""
+    """Create the certificates of live agents."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -35,11 +35,10 @@ def certs(context: typer.Context) -> None:
 def init(folder: Folder = CERTS, force: Force = False) -> None:
     """Create the authority that signs the agents' certificates.
 
-    Keep ca.key where certificates are issued; agents need ca.pem and their own
-    two files only. Replaced, it no longer vouches for any certificate that the
-    old one signed.
+    Keep ca.key where certificates are issued; agents need only ca.pem and their own
+    two files. A replaced authority invalidates all certificates that the old one signed.
     """
-    with mistakes(), live():
+    with catch_user_errors(), require_live_extra():
         from posse.live.security import certificates
 
         files = certificates.create_authority(folder, force=force)
@@ -52,14 +51,16 @@ def issue(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")],
     host: Annotated[
         list[str] | None,
-        typer.Option(help="Where it answers; may be repeated. If none: as before, or localhost."),
+        typer.Option(
+            help="Host name or address; may be repeated. Default: as before, or localhost."
+        ),
     ] = None,
-    days: Annotated[int, typer.Option(help="For how many days it is good.")] = 365,
+    days: Annotated[int, typer.Option(help="Days for which it is valid.")] = 365,
     folder: Folder = CERTS,
     force: Force = False,
 ) -> None:
     """Issue an agent's certificate and private key."""
-    with mistakes(), live():
+    with catch_user_errors(), require_live_extra():
         from posse.live.security import certificates
 
         files = certificates.issue(folder, name, host, days=days, force=force)

@@ -1,4 +1,7 @@
-"""What the user can put right: reported in one line, exit code 2, without a traceback."""
+"""Shared parts of the commands: user errors, stop signals, output, executors.
+
+A user error is reported in one line with exit code 2 and without a traceback.
+"""
 
 from __future__ import annotations
 
@@ -22,132 +25,136 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 
-class Mistake(Exception):
-    """One sentence for the user."""
+class UserError(Exception):
+    """An error that the user can fix, described in one sentence."""
 
 
 @contextmanager
-def mistakes() -> Iterator[None]:
-    """Take a ValueError for the user's mistake, which it is at the library's doors, and there only.
+def catch_user_errors() -> Iterator[None]:
+    """Turn ValueError, MemoryError and OSError into a UserError.
 
-    So is a file or folder that the system does not let us write.
+    A ValueError is a user error where the library validates its arguments, and only there; so wrap
+    those calls alone. A file or folder that the system does not let us write is one, too.
     """
     try:
         yield
     except ValueError as error:
-        raise Mistake(str(error)) from None
+        raise UserError(str(error)) from None
     except MemoryError:
-        raise Mistake("this does not fit into the memory of this machine") from None
+        raise UserError("not enough memory on this machine: choose a smaller problem") from None
     except OSError as error:
-        raise Mistake(
+        raise UserError(
             f"{error.filename}: {error.strerror}" if error.filename else str(error)
         ) from None
 
 
 @contextmanager
-def live() -> Iterator[None]:
-    """Say what to install where the libraries of live agents are missing."""
+def require_live_extra() -> Iterator[None]:
+    """Explain what to install if a library of the extra `live` is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "posse":
             raise
-        raise Mistake(
+        raise UserError(
             f"live agents need {error.name}: install Posse with the extra live, "
-            'as by pip install ".[live]" in a clone'
+            'for example pip install ".[live]" in a clone'
         ) from None
 
 
-def token_in(file: Path) -> str:
-    """The token in a file: it is never shown, and never an argument, which others could see."""
+def read_token(file: Path) -> str:
+    """Read a token from a file; as an argument, other users of the machine could see it."""
     try:
         return file.read_text(encoding="ascii").strip()
     except UnicodeDecodeError:
-        raise ValueError(f"{file} is not a token: it must be one line of ASCII") from None
+        raise ValueError(f"{file} is not a token file: it must be one line of ASCII") from None
 
 
 @contextmanager
-def goes_on() -> Iterator[None]:
-    """Say, when somebody stops a command that keeps what is done, how to go on."""
+def announce_resume() -> Iterator[None]:
+    """Tell the user on Ctrl-C that the same command resumes from the stored results."""
     try:
         yield
     except KeyboardInterrupt:
-        print("posse: what is done is kept; the same command goes on from here", file=sys.stderr)
+        print("posse: results so far are stored; run the same command to resume", file=sys.stderr)
         raise
 
 
-# What commands that run on share: how they are told to stop, and how they speak.
+# Long-running commands: stop signals and output.
 
 _ENDS = {signal.SIGTERM, signal.SIGINT}
 _HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
 
 
 @contextmanager
-def told(on_hangup: Callable[[], None] | None = None) -> Iterator[Callable[..., bool]]:
-    """A wait, some seconds or without end, for SIGTERM or Ctrl-C; whether one has come by then.
+def listen_for_stop(on_hangup: Callable[[], None] | None = None) -> Iterator[Callable[..., bool]]:
+    """Yield a function that waits (some seconds, or forever) for SIGTERM or Ctrl-C.
 
-    SIGHUP, where somebody wants to know of it, is handled while we wait; that of a terminal which
-    was closed ends us as ever. A threading.Event would not do: whoever waits for one without end
-    can miss a signal that comes just before, or that the system hands to another thread.
+    It returns whether a stop signal has arrived. During the wait SIGHUP calls `on_hangup`, if
+    given; the SIGHUP of a closed terminal stops the command as usual.
     """
-    hears, says = socket.socketpair()
+    # A threading.Event would not do: an endless wait can miss a signal that arrives just before it,
+    # or one that the system delivers to another thread. The wakeup descriptor misses none.
+    receiver, sender = socket.socketpair()
     ended = False
     terminal = os.isatty(0)
 
-    def wait(seconds: float | None = None) -> bool:
+    def wait_for_stop(seconds: float | None = None) -> bool:
         nonlocal ended
         deadline = None if seconds is None else time.monotonic() + seconds
         while not ended:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not select.select([hears], [], [], left)[0]:
+            remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not select.select([receiver], [], [], remaining)[0]:
                 break
-            came = set(hears.recv(1024))
-            ended = bool(came & _ENDS)
-            if not ended and on_hangup is not None and _HANGUP in came:
+            numbers = set(receiver.recv(1024))
+            ended = bool(numbers & _ENDS)
+            if not ended and on_hangup is not None and _HANGUP in numbers:
                 ended = terminal and not os.isatty(0)
                 if not ended:
                     on_hangup()
         return ended
 
-    with hears, says:
-        says.setblocking(False)
-        signal.set_wakeup_fd(says.fileno(), warn_on_full_buffer=False)
+    with receiver, sender:
+        sender.setblocking(False)
+        signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         for number in _ENDS if on_hangup is None or _HANGUP is None else {*_ENDS, _HANGUP}:
-            signal.signal(number, lambda *_: None)  # also afterwards: it ends by itself
+            signal.signal(number, lambda *_: None)  # stays installed: the command is ending anyway
         try:
-            yield wait
+            yield wait_for_stop
         finally:
             signal.set_wakeup_fd(-1)
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """See to it that Ctrl-C is not lost where Python only prints it: in finalisers, in imports."""
+def repeat_lost_interrupts() -> Iterator[None]:
+    """Raise Ctrl-C again where Python only prints it: in finalisers and in imports."""
     before = sys.unraisablehook
-    coming: list[threading.Timer] = []
+    timers: list[threading.Timer] = []
 
-    def again(unraisable: sys.UnraisableHookArgs) -> None:
+    def repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
         if isinstance(unraisable.exc_value, KeyboardInterrupt):
-            # a moment later: at once it would strike in here
-            coming.append(threading.Timer(0.01, _thread.interrupt_main))
-            coming[-1].start()
+            # a moment later: at once, it would be raised inside this hook
+            timers.append(threading.Timer(0.01, _thread.interrupt_main))
+            timers[-1].start()
         else:
             before(unraisable)
 
-    sys.unraisablehook = again
+    sys.unraisablehook = repeat_interrupt
     try:
         yield
     finally:
         sys.unraisablehook = before
-        for timer in coming:  # or it would strike when all is said, and Python die of it
+        for timer in timers:  # a late one would be raised while Python shuts down
             timer.cancel()
             timer.join()
 
 
 @contextmanager
-def sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, so that no process is left behind and nothing lost."""
-    if threading.current_thread() is not threading.main_thread():  # who alone hears signals
+def treat_sigterm_as_interrupt() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C, so that no child process is left behind and no result is lost."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # only the main thread receives signals
         yield
         return
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -157,69 +164,69 @@ def sigterm_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def say(line: str) -> None:
-    """Print a line, if there is still anybody to read it."""
+def print_line(line: str) -> None:
+    """Print a line unless the reader has closed the pipe."""
     try:
         typer.echo(line)
     except OSError:
-        drop_output()
+        discard_output()
 
 
-def drop_output() -> None:
-    """Print nowhere from now on: what Python flushes at its end must not fail either."""
+def discard_output() -> None:
+    """Discard all further output, so that the flush at Python's exit does not fail either."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def raise_descriptors(wanted: int = 65_536) -> None:
-    """Let this process open as many files as it may, so that idle connections do not use them up.
+def raise_file_limit(target: int = 65_536) -> None:
+    """Raise the limit of open files, so that idle connections do not exhaust it.
 
-    Systems start processes with 1,024 and let them ask for more.
+    Systems start processes with 1,024 and let them request more.
     """
     try:
         import resource
     except ModuleNotFoundError:  # Windows
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    most = target if hard == resource.RLIM_INFINITY else min(target, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-# Where a command computes: the options --workers and --cluster.
+# The options --workers and --cluster: where a command computes.
 
 Workers = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Compute on N processes; on threads of this one by default."),
+    typer.Option(metavar="N", help="Compute in N processes (default: threads of this process)."),
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Compute on a Dask cluster, such as tcp://host:8786."),
+    typer.Option(metavar="ADDRESS", help="Compute on a Dask cluster, for example tcp://host:8786."),
 ]
 
 
 @contextmanager
-def executing(
+def open_executor(
     workers: int | None, cluster: str | None, threads: int | None = None
 ) -> Iterator[Executor | None]:
-    """The executor that was asked for, None for threads of this process.
+    """Yield the executor of the options; None for threads of this process.
 
-    threads: those of a command that has an option --threads, which then is for these alone.
+    threads: the value of a command's option --threads, which excludes the other two.
 
-    SIGTERM does what Ctrl-C does: what was submitted is cancelled, what is finished is kept.
+    SIGTERM acts as Ctrl-C: submitted work is cancelled, finished work stays stored.
     """
-    given = {"--threads": threads, "--workers": workers, "--cluster": cluster}
-    names = [name for name, value in given.items() if value is not None]
+    options = {"--threads": threads, "--workers": workers, "--cluster": cluster}
+    names = [name for name, value in options.items() if value is not None]
     if len(names) > 1:
-        raise Mistake(f"give {' or '.join(names)}, not both")
+        raise UserError(f"give {' or '.join(names)}, not both")
     with ExitStack() as stack:
-        stack.enter_context(sigterm_interrupts())
-        with mistakes():
-            executor = _executor(stack, workers, cluster)
+        stack.enter_context(treat_sigterm_as_interrupt())
+        with catch_user_errors():
+            executor = _create_executor(stack, workers, cluster)
         yield executor
 
 
-def _executor(stack: ExitStack, workers: int | None, cluster: str | None) -> Executor | None:
+def _create_executor(stack: ExitStack, workers: int | None, cluster: str | None) -> Executor | None:
     from posse import validation
     from posse.lab.jobs import executors
 
@@ -229,6 +236,6 @@ def _executor(stack: ExitStack, workers: int | None, cluster: str | None) -> Exe
     if cluster is not None:
         executor = stack.enter_context(executors.dask_cluster(cluster))
         if not executors.has_workers(executor):
-            typer.echo("posse: no worker has joined the cluster yet, which we wait for", err=True)
+            typer.echo("posse: waiting for a worker to join the cluster", err=True)
         return executor
     return None

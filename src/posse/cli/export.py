@@ -1,4 +1,4 @@
-"""`posse export`: the decisions and rewards of an agent, as JSON lines."""
+"""`posse export`: write the decisions and rewards of an agent as JSON lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from posse.cli.common import drop_output, live, mistakes
+from posse.cli.common import catch_user_errors, discard_output, require_live_extra
 
 EXAMPLES = """Examples:
 
@@ -24,40 +24,41 @@ posse export berlin.db | jq -s 'map(select(.reward == 1)) | length'"""
 def export(
     store: Annotated[Path, typer.Argument(metavar="STORE", help="The agent's store.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file, replaced when all is written.")
+        Path | None,
+        typer.Option("--output", "-o", help="Output file, replaced once everything is written."),
     ] = None,
     experiment: Annotated[
-        str | None, typer.Option(help="The decisions of this experiment only.")
+        str | None, typer.Option(help="Only the decisions of this experiment.")
     ] = None,
 ) -> None:
-    """Write every decision of an agent, with its probabilities and reward, as a line of JSON.
+    """Write every decision of an agent, with its propensities and reward, as a line of JSON.
 
-    One experiment after the other, each in the order of its decisions' times. The agent may be
-    running: what is written is one moment of its store, and nothing is changed.
+    Experiments follow one another, each in the order of its decisions. The agent may be running:
+    the export is a consistent snapshot of its store, and nothing is changed.
     """
-    with mistakes(), live():
+    with catch_user_errors(), require_live_extra():
         if output is None:
-            _print(store, experiment)
+            _print_decisions(store, experiment)
             return
         draft = output.with_name(output.name + ".part")
         try:
             with draft.open("w", encoding="utf-8") as file:
-                count = _write(store, file, experiment)
+                count = _write_decisions(store, file, experiment)
             draft.replace(output)
         finally:
             draft.unlink(missing_ok=True)
     typer.echo(f"{count} decisions in {output}")
 
 
-def _print(store: Path, experiment: str | None) -> None:
+def _print_decisions(store: Path, experiment: str | None) -> None:
     try:
-        _write(store, sys.stdout, experiment)
+        _write_decisions(store, sys.stdout, experiment)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough, such as head
-        drop_output()
+    except BrokenPipeError:  # the reader has closed the pipe, as head does
+        discard_output()
 
 
-def _write(store: Path, file: TextIO, experiment: str | None) -> int:
-    from posse.live.store import export as write
+def _write_decisions(store: Path, file: TextIO, experiment: str | None) -> int:
+    from posse.live.store import export_decisions as write
 
     return write(store, file, experiment)

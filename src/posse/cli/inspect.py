@@ -1,4 +1,4 @@
-"""`posse inspect`: what a network is like, and what the theory says about it."""
+"""`posse inspect`: print the properties of a network and what the theory says about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Mistake, mistakes
+from posse.cli.common import UserError, catch_user_errors
 
 if TYPE_CHECKING:
     from posse.networks import Network
@@ -20,7 +20,8 @@ posse inspect grid --rows 10 --columns 10 --weights metropolis --failing 0.3
 
 posse inspect regular_ring --agents 64 --k 3 --means 0.5,0.1,0.1"""
 
-# The registry itself would import NumPy, for which --help need not wait; a test compares the two.
+# A copy of the registry's names: importing the registry would import NumPy, and --help should not
+# wait for it. A test compares the two.
 NAMES = (
     "complete",
     "cycle",
@@ -37,7 +38,7 @@ NAMES = (
     "random_geometric",
 )
 
-# for an option that an argument of a builder has under another name
+# options whose name differs from the builder's argument
 OPTIONS = {"seed": "graph-seed"}
 
 
@@ -48,16 +49,18 @@ def inspect(
     columns: Annotated[int | None, typer.Option(help="Columns of a grid or torus.")] = None,
     k: Annotated[int | None, typer.Option(help="Neighbours in a ring.")] = None,
     p: Annotated[float | None, typer.Option(help="Probability of a random link.")] = None,
-    m: Annotated[int | None, typer.Option(help="Links of an agent that joins.")] = None,
+    m: Annotated[
+        int | None, typer.Option(help="Links of every new agent (barabasi_albert).")
+    ] = None,
     degree: Annotated[int | None, typer.Option(help="Links of every agent.")] = None,
     radius: Annotated[float | None, typer.Option(help="Reach in a geometric graph.")] = None,
     dimension: Annotated[int | None, typer.Option(help="Dimension of a hypercube.")] = None,
     graph_seed: Annotated[int | None, typer.Option(help="Seed of a random graph.")] = None,
     weights: Annotated[str, typer.Option(help="Weight rule.")] = "max-degree",
-    gossip: Annotated[bool, typer.Option("--gossip", help="One random link a round.")] = False,
+    gossip: Annotated[bool, typer.Option("--gossip", help="One random link per round.")] = False,
     failing: Annotated[float | None, typer.Option(help="Probability that a link fails.")] = None,
     means: Annotated[
-        str | None, typer.Option(help="Bernoulli means for the theory, such as 0.5,0.1,0.1.")
+        str | None, typer.Option(help="Bernoulli means for the theory, for example 0.5,0.1,0.1.")
     ] = None,
     horizon: Annotated[int, typer.Option(help="Rounds, with --means.")] = 1000,
     epsilon: Annotated[float, typer.Option(help="Theorem 1's epsilon, with --means.")] = 0.5,
@@ -75,51 +78,65 @@ def inspect(
         "dimension": dimension,
         "seed": graph_seed,
     }
-    with mistakes():
-        network = build(graph, arguments).weighted(weights)
+    with catch_user_errors():
+        network = build_network(graph, arguments).weighted(weights)
         if gossip:
             network = network.gossip()
         if failing is not None:
             network = network.failing(failing)
-        theory = _theory(network, _numbers(means), horizon, epsilon) if means is not None else ()
-    _print(network, theory)
+        theory = (
+            _describe_theory(network, _parse_means(means), horizon, epsilon)
+            if means is not None
+            else ()
+        )
+    _print_network(network, theory)
 
 
-def build(name: str, arguments: Mapping[str, Any]) -> Network:
-    """Build a network of a registered graph from the options given; those left out are None."""
+def build_network(name: str, arguments: Mapping[str, Any]) -> Network:
+    """Build a network of a registered graph from options, of which None are left out."""
     from inspect import signature
 
     from posse import networks, validation
     from posse.networks import GRAPHS
 
     name = name.replace("-", "_")
-    takes = {graph: signature(builder).parameters for graph, builder in GRAPHS.items()}
-    # the others take arrays, which no option holds
-    named = [graph for graph, parameters in takes.items() if set(parameters) <= set(arguments)]
-    parameters = takes[validation.validate_choice("graph", name, named)]
-    given = {key: value for key, value in arguments.items() if value is not None}
-    missing = [k for k, p in parameters.items() if p.default is p.empty and k not in given]
+    parameters_by_graph = {
+        graph: signature(builder).parameters for graph, builder in GRAPHS.items()
+    }
+    # the other builders take arrays, which cannot be given as options
+    graph_names = [
+        graph
+        for graph, parameters in parameters_by_graph.items()
+        if set(parameters) <= set(arguments)
+    ]
+    parameters = parameters_by_graph[validation.validate_choice("graph", name, graph_names)]
+    settings = {key: value for key, value in arguments.items() if value is not None}
+    missing = [k for k, p in parameters.items() if p.default is p.empty and k not in settings]
     if missing:
-        raise Mistake(f"{name} needs {_listed(missing)}")
-    if extra := [key for key in given if key not in parameters]:
-        raise Mistake(f"{name} has no use for {_listed(extra)}: it takes {_listed(parameters)}")
-    return networks.Network(name, tuple(given.items()))
+        raise UserError(f"{name} needs {_join_options(missing)}")
+    if extra := [key for key in settings if key not in parameters]:
+        raise UserError(
+            f"{name} does not take {_join_options(extra)}: it takes {_join_options(parameters)}"
+        )
+    return networks.Network(name, tuple(settings.items()))
 
 
-def _listed(keys: Any) -> str:
+def _join_options(keys: Any) -> str:
     *most, last = [f"--{OPTIONS.get(key, key)}" for key in keys]
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _numbers(text: str) -> list[float]:
+def _parse_means(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise Mistake(f"--means must be numbers with commas between them, got {text!r}") from None
+        raise UserError(f"--means must be numbers separated by commas, got {text!r}") from None
 
 
-def _theory(network: Network, means: list[float], horizon: int, epsilon: float) -> tuple[str, str]:
-    """Put in words the Lai-Robbins constant, and Theorem 1 with its warning."""
+def _describe_theory(
+    network: Network, means: list[float], horizon: int, epsilon: float
+) -> tuple[str, str]:
+    """Describe the Lai-Robbins constant, and Theorem 1 with its warning."""
     from posse.theory import lai_robbins_constant, theorem_1
 
     terms = theorem_1(means, network.n_agents, network.spectral_gap, horizon, epsilon)
@@ -128,7 +145,7 @@ def _theory(network: Network, means: list[float], horizon: int, epsilon: float) 
     return least, f"{terms.describe()}."
 
 
-def _print(network: Network, theory: tuple[str, str] | tuple[()]) -> None:
+def _print_network(network: Network, theory: tuple[str, str] | tuple[()]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

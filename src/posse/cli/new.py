@@ -1,4 +1,4 @@
-"""`posse new`: what some agents on one machine need, to begin with."""
+"""`posse new`: write settings and certificates for agents on one machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.common import Mistake, live, mistakes
+from posse.cli.common import UserError, catch_user_errors, require_live_extra
 
 EXAMPLES = """Examples:
 
@@ -17,55 +17,57 @@ posse new north south --arms short,long --rate 0.03 --folder trial
 
 posse new berlin paris --experiments checkout,banner"""
 
-# ports of the first agent; the others have the next ones
+# ports of the first agent; the other agents use the next ones
 HTTP = 8700
 LISTEN = 7447
-# rewards that a prior of a rate is worth: of one success, so that the data soon outweigh it, and a
-# 95% interval still reaches from a fortieth of the rate to 3.7 times it
+# Weight of the prior of --rate, in successes: one, so that the data soon outweigh it; its 95%
+# interval still reaches from a fortieth of the rate to 3.7 times the rate.
 SUCCESSES = 1.0
 
 
 def new(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="The agents' names.")],
     arms: Annotated[
-        str, typer.Option(help="Options to choose from, with commas between them.")
+        str, typer.Option(help="Options to choose from, separated by commas.")
     ] = "red,green,blue",
     experiments: Annotated[
-        str, typer.Option(help="Names of experiments, with commas: one table for each.")
+        str, typer.Option(help="Names of experiments, separated by commas; one table for each.")
     ] = "",
     rate: Annotated[
         float | None,
-        typer.Option(help="How often rewards are 1, roughly, as 0.03: a prior that suits it."),
+        typer.Option(help="Rough share of rewards that are 1, for example 0.03: sets the prior."),
     ] = None,
     folder: Annotated[Path, typer.Option(help="Where to write.")] = Path(),
 ) -> None:
-    """Write an agent.toml and a certificate for each of some neighbours on this machine.
+    """Write an agent.toml and a certificate for every agent; all are neighbours on this machine.
 
     Then start them with posse agent; for agents on several machines, change the addresses
-    (docs/live-three-machines.md). Where visitors differ, add what is known of them to each file, as
-    a table named context, such as country = ["de", "fr"], and family = {name = "logistic", rate =
-    0.03} (docs/contexts-live.md).
+    (docs/live-three-machines.md). If visitors differ, add their attributes to each file as a table
+    named context, for example country = ["de", "fr"], and family = {name = "logistic", rate = 0.03}
+    (docs/contexts-live.md).
     """
-    with mistakes(), live():
+    with catch_user_errors(), require_live_extra():
         from posse.live.config.agent_settings import read_settings
         from posse.live.security import certificates
 
-        tables = _split(experiments)
+        tables = _split_names(experiments)
         for name in (*names, *tables):
             certificates.checked_name(name)
         if len(set(names)) < len(names):
-            raise Mistake(f"every agent needs a name of its own, got {' '.join(names)}")
+            raise UserError(f"the names of agents must differ, got {' '.join(names)}")
         if len(set(tables)) < len(tables):
-            raise Mistake(f"every experiment needs a name of its own, got {experiments}")
+            raise UserError(f"the names of experiments must differ, got {experiments}")
         if rate is not None and not 0.0001 <= rate <= 0.5:
-            raise Mistake(f"--rate must be 0.0001 to 0.5, got {rate}")
+            raise UserError(f"--rate must be 0.0001 to 0.5, got {rate}")
         files = {name: folder / f"{name}.toml" for name in names}
         certs = folder / "certs"
-        if taken := [path for path in (*files.values(), certs) if path.exists()]:
-            raise Mistake(f"{taken[0]} exists: name another with --folder")
+        if existing := [path for path in (*files.values(), certs) if path.exists()]:
+            raise UserError(f"{existing[0]} exists already: choose another --folder")
         folder.mkdir(parents=True, exist_ok=True)
         for name, file in files.items():
-            file.write_text(_toml(name, names, _split(arms), tables, rate), encoding="utf-8")
+            file.write_text(
+                _render_settings(name, names, _split_names(arms), tables, rate), encoding="utf-8"
+            )
             try:
                 read_settings(file)
             except ValueError:
@@ -76,24 +78,24 @@ def new(
             certificates.issue(certs, name)
     for path in (*files.values(), certs):
         typer.echo(path)
-    _say_what_next(list(files.values()), tables)
+    _print_next_steps(list(files.values()), tables)
 
 
-def _say_what_next(files: list[Path], tables: list[str]) -> None:
-    one = f"/experiments/{tables[0]}" if len(tables) > 1 else ""
+def _print_next_steps(files: list[Path], tables: list[str]) -> None:
+    route = f"/experiments/{tables[0]}" if len(tables) > 1 else ""
     url = f"http://127.0.0.1:{HTTP}"
-    ask = f"curl {url}/v1{one}/decisions -H 'Content-Type: application/json' -d '{{}}'"
+    request = f"curl {url}/v1{route}/decisions -H 'Content-Type: application/json' -d '{{}}'"
     typer.echo(f"Start:  posse agent {' '.join(map(str, files))}", err=True)
-    typer.echo(f"Ask:    {ask}", err=True)
-    typer.echo(f"Look:   posse status {url}    (and read docs/live.md)", err=True)
+    typer.echo(f"Try:    {request}", err=True)
+    typer.echo(f"Watch:  posse status {url}    (and read docs/live.md)", err=True)
 
 
-def _split(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",")] if text.strip() else []
+def _split_names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")] if text.strip() else []
 
 
-def _family(rate: float | None) -> str:
-    """The family of rewards 0 or 1, as TOML, with a prior of the weight of one success."""
+def _render_family(rate: float | None) -> str:
+    """Render the family of rewards 0 or 1 as TOML, with a prior that weighs one success."""
     if rate is None:
         return """family = "bernoulli"            # rewards are 0 or 1"""
     beta = round(SUCCESSES * (1 - rate) / rate, 3)
@@ -101,37 +103,39 @@ def _family(rate: float | None) -> str:
 family = {{name = "bernoulli", alpha = {SUCCESSES:g}, beta = {beta:g}}}"""
 
 
-def _toml(
+def _render_settings(
     name: str, names: list[str], arms: list[str], tables: list[str], rate: float | None
 ) -> str:
-    """The settings of one of some agents, all of them neighbours."""
+    """Render the agent.toml of one agent; all other agents are its neighbours."""
     import json
 
     place = names.index(name)
-    others = "\n".join(
-        f'{other} = "127.0.0.1:{LISTEN + i}"' for i, other in enumerate(names) if other != name
+    neighbour_lines = "\n".join(
+        f'{neighbour} = "127.0.0.1:{LISTEN + i}"'
+        for i, neighbour in enumerate(names)
+        if neighbour != name
     )
     options = f"arms = {json.dumps(arms, ensure_ascii=False)}"
-    above = f"{options}\n" if not tables else "# what follows holds for every experiment below\n"
+    above = f"{options}\n" if not tables else "# these settings hold for every experiment below\n"
     below = "".join(
         f"\n[experiments.{table}]    # at /v1/experiments/{table}/decisions\n{options}\n"
         for table in tables
     )
     return f"""name = "{name}"
-{above}{_family(rate)}
-http = "127.0.0.1:{HTTP + place}"         # where the application asks
-listen = "127.0.0.1:{LISTEN + place}"       # where neighbours call
+{above}{_render_family(rate)}
+http = "127.0.0.1:{HTTP + place}"         # where the application connects
+listen = "127.0.0.1:{LISTEN + place}"       # where neighbours connect
 store = "{name}.db"
 certificates = "certs"
-reward_window = 3600            # seconds: longer than nearly every reward takes ...
-default_reward = 0              # ... and what silence means: right if only successes are reported
-remember = 7776000              # seconds for which decisions are kept: 90 days
-# min_share = 0.02              # least share of every arm: logs by which to evaluate other policies
-# new_arm_share = 0.1           # most for arms that are new, together; an equal share if not set
-# visitors differ? family = {{name = "logistic", rate = 0.03}}, and below a table such as
+reward_window = 3600            # seconds: longer than nearly all rewards take ...
+default_reward = 0              # ... and the reward if none comes: 0 if only successes are reported
+remember = 7776000              # seconds for which decisions are stored: 90 days
+# min_share = 0.02              # least share of every arm: propensities for off-policy evaluation
+# new_arm_share = 0.1           # largest share of all new arms together; an equal share if not set
+# visitors differ? family = {{name = "logistic", rate = 0.03}}, and below a table like
 # [context]
 # country = ["de", "fr", "it"]  # see docs/contexts-live.md
 
 [neighbours]                    # where they listen
-{others}
+{neighbour_lines}
 {below}"""

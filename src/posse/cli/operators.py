@@ -1,4 +1,4 @@
-"""`posse pin`, `pause`, `resume` and `reload`: an operator's commands to a running agent."""
+"""`posse pin`, `pause`, `resume` and `reload`: operator commands to a running agent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Mistake, live, mistakes, token_in
+from posse.cli.common import UserError, catch_user_errors, read_token, require_live_extra
 
 if TYPE_CHECKING:
     from posse.live.client import Client
@@ -33,17 +33,21 @@ RELOAD_EXAMPLES = """Examples:
 posse reload http://127.0.0.1:8700 --token-file operator.token"""
 
 Arm = Annotated[str, typer.Argument(metavar="ARM", help="The arm's name.")]
-Url = Annotated[str, typer.Argument(metavar="URL", help="Where the agent answers.")]
+Url = Annotated[str, typer.Argument(metavar="URL", help="Address of the agent.")]
 Experiment = Annotated[
-    str | None, typer.Option("--experiment", help="Which one, where the agent has several.")
+    str | None, typer.Option("--experiment", help="The experiment, if the agent has several.")
 ]
 TokenFile = Annotated[
     Path | None,
-    typer.Option("--token-file", help="The file that agent.toml calls operator_token."),
+    typer.Option(
+        "--token-file", help="File with the token; agent.toml names it as operator_token."
+    ),
 ]
 Verify = Annotated[
     Path | None,
-    typer.Option("--verify", help="For https: a file of authorities, such as certs/ca.pem."),
+    typer.Option(
+        "--verify", help="For https: file of trusted authorities, for example certs/ca.pem."
+    ),
 ]
 
 
@@ -54,11 +58,11 @@ def pin(
     token_file: TokenFile = None,
     verify: Verify = None,
 ) -> None:
-    """Let one arm alone be played, until it is resumed.
+    """Play only this arm until posse resume.
 
-    It holds in the whole network where the agent is one of its operators, else at this agent.
+    This holds in the whole network if the agent is one of its operators, otherwise at this agent.
     """
-    _order(url, lambda client: client.pin(arm), experiment, token_file, verify)
+    _send_order(url, lambda client: client.pin(arm), experiment, token_file, verify)
 
 
 def pause(
@@ -68,76 +72,76 @@ def pause(
     token_file: TokenFile = None,
     verify: Verify = None,
 ) -> None:
-    """Let an arm not be played, until it is resumed.
+    """Stop playing an arm until posse resume.
 
-    It holds in the whole network where the agent is one of its operators, else at this agent.
+    This holds in the whole network if the agent is one of its operators, otherwise at this agent.
     """
-    _order(url, lambda client: client.pause(arm), experiment, token_file, verify)
+    _send_order(url, lambda client: client.pause(arm), experiment, token_file, verify)
 
 
 def resume(
-    what: Annotated[
+    arm_and_url: Annotated[
         list[str],
-        typer.Argument(metavar="[ARM] URL", help="The arm (all of them, if none is named)."),
+        typer.Argument(metavar="[ARM] URL", help="The arm (default: all arms)."),
     ],
     experiment: Experiment = None,
     token_file: TokenFile = None,
     verify: Verify = None,
 ) -> None:
-    """Lift what was pinned or paused: for one arm, or for all."""
-    if len(what) > 2:
-        raise Mistake(f"resume takes an arm and a URL, got {' '.join(what)!r}")
-    *arms, url = what
+    """Undo pin and pause for one arm, or for all."""
+    if len(arm_and_url) > 2:
+        raise UserError(f"resume takes an arm and a URL, got {' '.join(arm_and_url)!r}")
+    *arms, url = arm_and_url
     arm = arms[0] if arms else None
-    _order(url, lambda client: client.resume(arm), experiment, token_file, verify)
+    _send_order(url, lambda client: client.resume(arm), experiment, token_file, verify)
 
 
 def reload(url: Url, token_file: TokenFile = None, verify: Verify = None) -> None:
-    """Let an agent read its agent.toml again, without a restart.
+    """Read the agent.toml of a running agent again, without a restart.
 
-    A file with a mistake changes nothing, and the answer says what is wrong.
+    A file with an error changes nothing, and the answer says what is wrong.
     """
-    answer = _ask(url, lambda client: client.reload(), None, token_file, verify)
-    typer.echo(str(answer.get("changed", "")) or "nothing has changed")
+    answer = _call_agent(url, lambda client: client.reload(), None, token_file, verify)
+    typer.echo(str(answer.get("changed", "")) or "no setting has changed")
 
 
-def _order(
+def _send_order(
     url: str,
     ask: Callable[[Client], dict[str, Any]],
     experiment: str | None,
     token_file: Path | None,
     verify: Path | None,
 ) -> None:
-    answer = _ask(url, ask, experiment, token_file, verify)
+    answer = _call_agent(url, ask, experiment, token_file, verify)
     try:
-        for line in _what_holds(answer):
+        for line in _describe_controls(answer):
             typer.echo(line)
     except (LookupError, TypeError, AttributeError):
-        raise Mistake(f"no agent answers at {url}, but something else") from None
+        raise UserError(f"the server at {url} is not a Posse agent") from None
 
 
-def _ask(
+def _call_agent(
     url: str,
     ask: Callable[[Client], dict[str, Any]],
     experiment: str | None,
     token_file: Path | None,
     verify: Path | None,
 ) -> dict[str, Any]:
-    with mistakes(), live():
+    with catch_user_errors(), require_live_extra():
         from posse.live.client import Client
 
-        token = None if token_file is None else token_in(token_file)
-        # one more attempt, for an agent that is just starting again; nobody waits long at a prompt
+        token = None if token_file is None else read_token(token_file)
+        # A second attempt covers an agent that is restarting; more would keep the user waiting.
         options: Any = {"experiment": experiment, "token": token, "verify": verify}
         with Client(url, attempts=2, **options) as client:
             try:
                 return ask(client)
-            except RuntimeError as error:  # another server, or a store that fails
-                raise Mistake(str(error)[:500]) from None
+            except RuntimeError as error:  # another kind of server, or a store that fails
+                raise UserError(str(error)[:500]) from None
 
 
-def _what_holds(status: dict[str, Any]) -> list[str]:
-    """What is pinned and paused, and where that was said."""
+def _describe_controls(status: dict[str, Any]) -> list[str]:
+    """Describe which arms are pinned and paused, and where this was ordered."""
     lines = []
     for whose, where in (("here", "at this agent"), ("network", "in the whole network")):
         record = status[whose]
@@ -150,7 +154,5 @@ def _what_holds(status: dict[str, Any]) -> list[str]:
     if not lines:
         lines.append("no arm is pinned or paused")
     if status["unknown"]:
-        lines.append(
-            f"unknown to this agent, where it does nothing: {', '.join(status['unknown'])}"
-        )
+        lines.append(f"unknown at this agent, without effect here: {', '.join(status['unknown'])}")
     return lines

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Cluster, Mistake, Workers, executing, goes_on, mistakes
+from posse.cli.common import (
+    Cluster,
+    UserError,
+    Workers,
+    announce_resume,
+    catch_user_errors,
+    open_executor,
+)
 
 if TYPE_CHECKING:
     from posse.lab.paper.panels import Panel
     from posse.lab.paper.report import Advance
-    from posse.lab.paper.report_data import Report
+    from posse.lab.paper.report_data import PaperReport
 
 EXAMPLES = """Examples:
 
@@ -52,17 +59,17 @@ def paper(
 
     What was computed before is not computed again, so an interrupted run goes on where it was.
     """
-    with mistakes():
+    with catch_user_errors():
         from posse import validation
         from posse.lab.paper import panels
-        from posse.lab.paper.panels import FULL, QUICK, SEED
-        from posse.lab.paper.report import Progress, Reproduction
+        from posse.lab.paper.panels import FULL_RUNS, QUICK_RUNS, SEED
+        from posse.lab.paper.report import PaperProgress, Reproduction
 
         if full and runs is not None:
-            raise Mistake("give --full or --runs, not both")
-        n_runs = runs if runs is not None else FULL if full else QUICK
+            raise UserError("give --full or --runs, not both")
+        n_runs = runs if runs is not None else FULL_RUNS if full else QUICK_RUNS
         reproduction = Reproduction(
-            ids=panels.chosen(figures or []),
+            ids=panels.choose_panels(figures or []),
             runs=validation.validate_integer("--runs", n_runs, at_least=2),
             seed=SEED if seed is None else validation.validate_integer("--seed", seed, at_least=0),
             output=output,
@@ -72,9 +79,13 @@ def paper(
             as_published=as_published,
         )
         output.mkdir(parents=True, exist_ok=True)
-    with executing(workers, cluster, threads) as executor, goes_on(), mistakes():
+    with (
+        open_executor(workers, cluster, threads) as executor,
+        announce_resume(),
+        catch_user_errors(),
+    ):
         reproduction.executor = executor
-        with _bars(Progress(), quiet) as progress:
+        with _bars(PaperProgress(), quiet) as progress:
             reproduction.progress = progress
             report = reproduction.run()
     for note in reproduction.store.notes:
@@ -86,24 +97,24 @@ def paper(
 
 @contextmanager
 def _bars(silent: Any, quiet: bool) -> Iterator[Any]:
-    """A bar for the whole and one for the panel at work, on standard error."""
+    """Show a bar for all panels and one for the running panel, on standard error."""
     if quiet:
         yield silent
         return
-    from posse.lab.progress import new_bars
+    from posse.lab.progress import create_progress
 
-    with new_bars() as bars:
+    with create_progress() as bars:
         yield _PaperBars(bars)
 
 
 class _PaperBars:
-    """Progress in agent-steps, which is what takes time."""
+    """Progress bars in agent-steps, which the run time is proportional to."""
 
     def __init__(self, bars: Any) -> None:
         self._bars = bars
         self._whole: Any = None
 
-    def plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
+    def announce_plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
         total = sum(_steps(panel, runs) for _, panel, runs in work)
         if self._whole is None:
             self._whole = self._bars.add_task("all panels", total=total)
@@ -111,13 +122,13 @@ class _PaperBars:
             (before,) = [task.total for task in self._bars.tasks if task.id == self._whole]
             self._bars.update(self._whole, total=before + total)
 
-    def compiling(self, seconds: int) -> None:
+    def announce_compiling(self, seconds: int) -> None:
         from posse.lab.progress import RichBars
 
-        RichBars(self._bars, [], 0).compiling(seconds)
+        RichBars(self._bars, [], 0).announce_compilation(seconds)
 
     @contextmanager
-    def panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
+    def show_panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
         total = _steps(panel, runs)
         task = self._bars.add_task(f"{name}: {panel.title}", total=total)
         curves = len(panel.curves)
@@ -135,7 +146,7 @@ def _steps(panel: Panel, runs: int) -> int:
     return agents * panel.horizon * runs
 
 
-def _print_claims(report: Report) -> None:
+def _print_claims(report: PaperReport) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -159,4 +170,4 @@ def _print_claims(report: Report) -> None:
         console.print(f"{untested} claims of other figures were not tested")
     for panel in report.panels:
         if panel.published:
-            console.print(published.sentence(panel.published, panel.runs))
+            console.print(published.summarise_agreement(panel.published, panel.runs))

@@ -1,4 +1,4 @@
-"""`posse router`: passes messages on between agents that cannot call each other."""
+"""`posse router`: forward messages between agents that cannot connect to each other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.common import live, mistakes, say, told
+from posse.cli.common import catch_user_errors, listen_for_stop, print_line, require_live_extra
 
 EXAMPLES = """Examples:
 
@@ -17,23 +17,27 @@ posse router hub --agent berlin --agent paris --certificates /etc/posse/certs"""
 
 
 def router(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As its certificate says.")],
-    agent: Annotated[list[str], typer.Option(help="An agent's name; repeat it for each.")],
-    listen: Annotated[str, typer.Option(help="Where agents call.")] = "127.0.0.1:7447",
-    certificates: Annotated[Path, typer.Option(help="Folder of its certificate.")] = Path("certs"),
-    network: Annotated[str, typer.Option(help="Its name in the agents' files.")] = "default",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name in its certificate.")],
+    agent: Annotated[list[str], typer.Option(help="Name of an agent; may be repeated.")],
+    listen: Annotated[
+        str, typer.Option(help="Address at which agents connect.")
+    ] = "127.0.0.1:7447",
+    certificates: Annotated[Path, typer.Option(help="Folder of the certificates.")] = Path("certs"),
+    network: Annotated[
+        str, typer.Option(help="Name of the network in the agents' files.")
+    ] = "default",
 ) -> None:
-    """Run a router for agents that name it in their files; each is heard under its own name only.
+    """Run a router for agents that name it in their files; it accepts each under its own name only.
 
-    It keeps nothing: while it is away agents go on alone, and catch up when it is back.
+    It stores nothing: while it is down agents continue alone, and catch up when it is back.
     """
-    with mistakes(), live(), told() as stopped:
+    with catch_user_errors(), require_live_extra(), listen_for_stop() as wait_for_stop:
         from posse.live.messaging.transport.zenoh import Router
         from posse.live.security.certificates import Files
 
         files = Files.of(certificates, name)
         running = Router(name, agent, listen=listen, files=files, network=network)
-        say(f"{name} listens on {listen}")
-        stopped()
+        print_line(f"{name} listens on {listen}")
+        wait_for_stop()
         running.close()
-    say(f"{name} stopped")
+    print_line(f"{name} stopped")

@@ -1,4 +1,4 @@
-"""`posse run`: an experiment file in; a table, a result file and a figure out."""
+"""`posse run`: run an experiment file; print a table, write a result file and a figure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Cluster, Mistake, Workers, executing, goes_on, mistakes
+from posse.cli.common import (
+    Cluster,
+    UserError,
+    Workers,
+    announce_resume,
+    catch_user_errors,
+    open_executor,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -34,13 +41,15 @@ RESULTS = Path("results")
 
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The experiment.")],
-    runs: Annotated[int | None, typer.Option(help="Runs, in place of the file's.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Rounds, in place of the file's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, in place of the file's.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder of FILE.nc and FILE.png.")] = RESULTS,
+    runs: Annotated[int | None, typer.Option(help="Number of runs (overrides the file).")] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="Number of rounds (overrides the file).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed (overrides the file).")] = None,
+    output: Annotated[Path, typer.Option(help="Folder for FILE.nc and FILE.png.")] = RESULTS,
     plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw FILE.png.")] = True,
     report: Annotated[
-        bool, typer.Option("--report", help="Write a page, too: FILE.report/index.html.")
+        bool, typer.Option("--report", help="Also write a report: FILE.report/index.html.")
     ] = False,
     workers: Workers = None,
     cluster: Cluster = None,
@@ -48,8 +57,8 @@ def run(
 ) -> None:
     """Run an experiment file: print its final regrets, save its results and a figure.
 
-    Parts are kept in the folder FILE.parts beside the results: an interrupted run goes on where it
-    was, and one with more runs computes those.
+    Partial results are stored in the folder FILE.parts beside the results: an interrupted
+    experiment resumes from them, and an experiment with more runs computes only the new ones.
     """
     from rich.console import Console
 
@@ -59,40 +68,40 @@ def run(
     from posse.lab.report import writer as writing
 
     options: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
-    given = {key: value for key, value in options.items() if value is not None}
+    overrides = {key: value for key, value in options.items() if value is not None}
     data, figure, page = (output / f"{file.stem}.{kind}" for kind in ("nc", "png", "report"))
-    with mistakes():
-        experiment = dataclasses.replace(read_experiment(file), **given)
-        # before the hours of work, not after them
+    with catch_user_errors():
+        experiment = dataclasses.replace(read_experiment(file), **overrides)
+        # check the output now rather than after hours of work
         output.mkdir(parents=True, exist_ok=True)
         for target in (data, figure):
             if target.is_dir():
-                raise ValueError(f"{target} is a folder, and a result is to be written there")
+                raise ValueError(f"{target} is a folder: choose another --output")
         if report:
-            writing.check(page)
+            writing.check_folder(page)
         if not os.access(output, os.W_OK):
-            raise ValueError(f"{output} cannot be written to")
+            raise ValueError(f"{output} is not writable: choose another --output")
     _refuse_too_large(experiment)
     title = experiment.title or file.stem
     store = PartStore(output / f"{file.stem}.parts")
-    with executing(workers, cluster) as executor, goes_on(), mistakes():
-        # a family, for instance, cannot learn from the bandit's rewards
-        comparison = _compare(title, experiment, store, executor, progress=not quiet)
+    with open_executor(workers, cluster) as executor, announce_resume(), catch_user_errors():
+        # the simulation validates, for example that a family can learn from the bandit's rewards
+        comparison = _run_experiment(title, experiment, store, executor, progress=not quiet)
     for note in store.notes:
         typer.echo(f"posse: {note}", err=True)
     if not quiet:
-        Console().print(_table(title, comparison, experiment.seed))
-    with mistakes():
+        Console().print(_build_table(title, comparison, experiment.seed))
+    with catch_user_errors():
         comparison.save(data)
         typer.echo(data)
         if plot:
             write_comparison(comparison, experiment.title, [figure])
             typer.echo(figure)
         if report:
-            typer.echo(writing.write(comparison, page, title, saved=data))
+            typer.echo(writing.write_report(comparison, page, title, saved=data))
 
 
-def _compare(
+def _run_experiment(
     title: str,
     experiment: Experiment,
     store: PartStore,
@@ -100,49 +109,51 @@ def _compare(
     *,
     progress: bool,
 ) -> Comparison:
-    """The results of an experiment, of which a store holds what was computed before."""
+    """Compute the results of an experiment, reusing the runs in the store."""
     from posse.lab import Comparison
-    from posse.lab.jobs.scheduler import complete, watched
+    from posse.lab.jobs.scheduler import complete_jobs, track_progress
 
     jobs = experiment.jobs()
     here = executor is None
-    with watched(title, list(jobs.values()), store, show=progress, here=here) as advance:
-        complete(list(jobs.values()), store, executor=executor, advance=advance)
-    return Comparison({name: store.result(job) for name, job in jobs.items()})
+    with track_progress(title, list(jobs.values()), store, show=progress, here=here) as advance:
+        complete_jobs(list(jobs.values()), store, executor=executor, advance=advance)
+    return Comparison({name: store.load_result(job) for name, job in jobs.items()})
 
 
 def _refuse_too_large(experiment: Experiment) -> None:
-    """Refuse at once what could not be saved at the end."""
-    from posse.lab.recording import axes
-    from posse.lab.simulation import model_of, numbers_a_run
+    """Refuse an experiment whose result could not be saved at the end."""
+    from posse.lab.simulation import axis_sizes, count_numbers_per_run, resolve_model
     from posse.lab.storage import LARGEST_ARRAY
 
     e = experiment
     rows = len(e.algorithms) * e.n_runs
-    # counted without listing them, which alone could take all memory
+    # counted without listing them: the list alone could exhaust the memory
     rounds = len(e.record) if isinstance(e.record, tuple) else min(e.record or e.horizon, e.horizon)
     if 8 * rows * rounds > LARGEST_ARRAY:
-        raise Mistake(
+        raise UserError(
             f"the curves of {rows} runs at {rounds} rounds do not fit into a result file of 2 GB: "
-            "keep fewer rounds, such as record = 1000, or fewer runs"
+            "keep fewer rounds, for example record = 1000, or fewer runs"
         )
     if 4 * rows * e.network.n_agents * e.bandit.n_arms > LARGEST_ARRAY:
-        raise Mistake(
+        raise UserError(
             f"the pulls of {rows} runs, {e.network.n_agents} agents and {e.bandit.n_arms} arms do "
             "not fit into a result file of 2 GB: take fewer runs"
         )
-    models = [model_of(each, e.bandit) for each in e.algorithms.values()]
+    models = [resolve_model(each, e.bandit) for each in e.algorithms.values()]
     for name in e.keep:
-        sizes = [axes(e.bandit, e.network, rounds, model) for model in models]
-        if 8 * rows * max(numbers_a_run(name, each, e.bandit) for each in sizes) > LARGEST_ARRAY:
-            raise Mistake(
+        sizes = [axis_sizes(e.bandit, e.network, rounds, model) for model in models]
+        if (
+            8 * rows * max(count_numbers_per_run(name, each, e.bandit) for each in sizes)
+            > LARGEST_ARRAY
+        ):
+            raise UserError(
                 f"keep: {name!r} of {rows} runs at {rounds} rounds does not fit into a result file "
-                "of 2 GB: keep fewer rounds, such as record = 100, or fewer runs"
+                "of 2 GB: keep fewer rounds, for example record = 100, or fewer runs"
             )
 
 
-def _table(title: str, comparison: Comparison, seed: int) -> Table:
-    """Lay out the regret of each algorithm at the horizon, in the order of the file."""
+def _build_table(title: str, comparison: Comparison, seed: int) -> Table:
+    """Build a table of the regret of each algorithm at the horizon, in the order of the file."""
     from rich.table import Table
     from rich.text import Text
 
@@ -155,16 +166,16 @@ def _table(title: str, comparison: Comparison, seed: int) -> Table:
     for column in ("regret", "± standard error", "95% interval"):
         table.add_column(column, justify="right")
     where: dict[str, tuple[str]] = {}
-    if comparison.is_mixed:  # which ran where: they met the same means, not the same rewards
+    if comparison.is_mixed:  # engines share the true means but not the rewards
         table.add_column("engine")
         where = {name: (result.engine,) for name, result in comparison.items()}
     errors = [s.standard_error for s in summaries.values() if s.standard_error > 0]
-    # so many decimals that the surest of them shows two digits of its error
+    # enough decimals for two digits of the smallest standard error
     decimals = max(0, 1 - math.floor(math.log10(min(errors)))) if errors else 3
     for name, s in summaries.items():
         numbers = [f"{number:.{decimals}f}" for number in (s.mean, s.standard_error, s.low, s.high)]
         error = numbers[1]
         interval = f"{numbers[2]} to {numbers[3]}"
-        known = (error, interval) if s.runs > 1 else ("", "")
-        table.add_row(Text(name), numbers[0], *known, *where.get(name, ()))
+        uncertainty = (error, interval) if s.runs > 1 else ("", "")
+        table.add_row(Text(name), numbers[0], *uncertainty, *where.get(name, ()))
     return table

@@ -1,4 +1,4 @@
-"""What `posse status` asks of an agent, and the answers."""
+"""The requests of `posse status` to an agent, and the answers."""
 
 from __future__ import annotations
 
@@ -8,58 +8,58 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from posse.cli.common import Mistake
+from posse.cli.common import UserError
 
-FRESH = 60.0  # seconds for which a history is: it has a point a minute
+HISTORY_SECONDS = 60.0  # a history has one point per minute: no need to fetch it more often
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """One experiment: its settings and counts, what is pinned, what is known of arms, and what was.
+class ExperimentStatus:
+    """One experiment of an agent: settings and counts, controls, arms, verdict, audit, history.
 
-    verdict, books, history: None where the agent has none. at: what is known of the visitors that
-    the arms are of, where visitors differ.
+    verdict, audit, history: None if the agent has none. context: the visitors that the arms are
+    shown for, if visitors differ.
     """
 
     about: dict[str, Any]
     controls: dict[str, Any]
     arms: dict[str, dict[str, Any]]
     verdict: dict[str, Any] | None
-    books: dict[str, Any] | None
+    audit: dict[str, Any] | None
     history: dict[str, Any] | None
-    at: dict[str, Any] | None = None
+    context: dict[str, Any] | None = None
 
-    def plain(self) -> dict[str, Any]:
-        """For machines, without the past."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status for programs, without the history."""
         return {
             **self.about,
-            "at": self.at,
+            "at": self.context,
             "arms": self.arms,
             "controls": self.controls,
             "verdict": self.verdict,
-            "books": self.books,
+            "audit": self.audit,
         }
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What one agent answered; several: whether its experiments must be told apart."""
+class AgentStatus:
+    """The answers of one agent; several: whether experiments need their names in titles."""
 
     url: str
     network: dict[str, Any]
-    experiments: dict[str, Experiment]
+    experiments: dict[str, ExperimentStatus]
     several: bool
 
-    def plain(self) -> dict[str, Any]:
-        """For machines."""
-        each = {name: experiment.plain() for name, experiment in self.experiments.items()}
-        return {"url": self.url, "experiments": each, "network": self.network}
+    def as_dict(self) -> dict[str, Any]:
+        """Return the status for programs."""
+        experiments = {name: experiment.as_dict() for name, experiment in self.experiments.items()}
+        return {"url": self.url, "experiments": experiments, "network": self.network}
 
 
-class Inquiry:
-    """Asks an agent, of one of its experiments or of all.
+class StatusQuery:
+    """Fetches the status of an agent, of one of its experiments or of all.
 
-    past: whether for the history, too; at: what is known of visitors, as text by name.
+    with_history: fetch the history, too; context: attributes of visitors, as text by name.
     """
 
     def __init__(
@@ -67,84 +67,90 @@ class Inquiry:
         url: str,
         experiment: str | None,
         options: dict[str, Any],
-        open_: ExitStack,
-        past: bool = False,
-        at: Mapping[str, str] | None = None,
+        clients: ExitStack,
+        with_history: bool = False,
+        context: Mapping[str, str] | None = None,
     ) -> None:
         self._url = url
         self._experiment = experiment
         self._options = options
-        self._open = open_
-        self._past = past
-        self._at = at or {}
+        self._exit_stack = clients
+        self._with_history = with_history
+        self._context = context or {}
         self._clients = dict[str | None, Any]()
         self._histories: dict[str | None, tuple[float, dict[str, Any] | None]] = {}
-        self.url = self._of(None).url
+        self.url = self._client_for(None).url
 
-    def ask(self) -> Answers:
-        """All that it knows now; a Mistake if nobody answers, or somebody else does."""
+    def fetch_status(self) -> AgentStatus:
+        """Fetch the present status; a UserError if no agent answers."""
         try:
-            network = dict(self._of(None).network())
-            experiments = self._experiments()
+            network = dict(self._client_for(None).network())
+            experiments = self._fetch_experiments()
         except ConnectionError as error:
-            raise Mistake(str(error)) from None
-        except Mistake:
+            raise UserError(str(error)) from None
+        except UserError:
             raise
-        except ValueError as error:  # it answers, and refuses: such as without a token
-            raise Mistake(f"{self.url}: {str(error)[:200]}") from None
+        except ValueError as error:  # a refusal, for example without a token
+            raise UserError(f"{self.url}: {str(error)[:200]}") from None
         except Exception as error:
             reason = str(error) or type(error).__name__
-            raise Mistake(f"no agent answers at {self.url}: {reason[:200]}") from None
+            raise UserError(f"no agent answers at {self.url}: {reason[:200]}") from None
         several = self._experiment is not None or len(experiments) > 1
-        return Answers(self.url, network, experiments, several)
+        return AgentStatus(self.url, network, experiments, several)
 
-    def _of(self, experiment: str | None) -> Any:
-        """A client of an experiment, or of the only one."""
+    def _client_for(self, experiment: str | None) -> Any:
+        """Return a client of an experiment; None for the only one."""
         from posse.live.client import Client
 
         if experiment not in self._clients:
             client = Client(self._url, experiment=experiment, **self._options)
-            self._clients[experiment] = self._open.enter_context(client)
+            self._clients[experiment] = self._exit_stack.enter_context(client)
         return self._clients[experiment]
 
-    def _experiments(self) -> dict[str, Experiment]:
-        there: dict[str, Any] = dict(self._of(None).experiments()["experiments"])
+    def _fetch_experiments(self) -> dict[str, ExperimentStatus]:
+        infos: dict[str, Any] = dict(self._client_for(None).experiments()["experiments"])
         if self._experiment is not None:
-            if self._experiment not in there:
-                known = ", ".join(map(str, there))
-                raise Mistake(f"{self.url} has no experiment {self._experiment}, but {known}")
-            return {self._experiment: self._ask_of(self._experiment, there[self._experiment])}
-        if len(there) > 1:
-            return {name: self._ask_of(name, about) for name, about in there.items()}
-        ((name, about),) = there.items()
-        return {name: self._ask_of(None, about)}
+            if self._experiment not in infos:
+                names = ", ".join(map(str, infos))
+                raise UserError(
+                    f"{self.url} has no experiment {self._experiment}: choose one of {names}"
+                )
+            return {
+                self._experiment: self._fetch_experiment(self._experiment, infos[self._experiment])
+            }
+        if len(infos) > 1:
+            return {name: self._fetch_experiment(name, about) for name, about in infos.items()}
+        ((name, about),) = infos.items()
+        return {name: self._fetch_experiment(None, about)}
 
-    def _ask_of(self, name: str | None, about: dict[str, Any]) -> Experiment:
-        client = self._of(name)
+    def _fetch_experiment(self, name: str | None, about: dict[str, Any]) -> ExperimentStatus:
+        client = self._client_for(name)
         fields = (about.get("context") or {}).get("fields", {})
-        at = {each: _value(text, fields.get(each)) for each, text in self._at.items()}
-        return Experiment(
+        context = {
+            field: _parse_value(text, fields.get(field)) for field, text in self._context.items()
+        }
+        return ExperimentStatus(
             about,
             dict(client.controls()),
-            client.arms(at) if at else client.arms(),
-            _if_any(client.verdict),
-            _if_any(client.books),
-            self._history(name) if self._past else None,
-            at if about.get("context") else None,
+            client.arms(context) if context else client.arms(),
+            _call_optional(client.verdict),
+            _call_optional(client.audit),
+            self._fetch_history(name) if self._with_history else None,
+            context if about.get("context") else None,
         )
 
-    def _history(self, name: str | None) -> dict[str, Any] | None:
-        asked, found = self._histories.get(name, (-FRESH, None))
+    def _fetch_history(self, name: str | None) -> dict[str, Any] | None:
+        fetched_at, history = self._histories.get(name, (-HISTORY_SECONDS, None))
         now = time.monotonic()
-        if now - asked >= FRESH:
-            asked = now
-            found = dict(self._of(name).history())
-            self._histories[name] = asked, found
-        return found
+        if now - fetched_at >= HISTORY_SECONDS:
+            fetched_at = now
+            history = dict(self._client_for(name).history())
+            self._histories[name] = fetched_at, history
+        return history
 
 
-def _value(text: str, field: Any) -> Any:
-    """A value of the command line as the field of a schema needs it; the agent checks it."""
+def _parse_value(text: str, field: Any) -> Any:
+    """Convert a value of the command line to the type of its field; the agent validates it."""
     table = field if isinstance(field, dict) else {}
     if "low" in table:
         try:
@@ -155,8 +161,8 @@ def _value(text: str, field: Any) -> Any:
     return words.get(text.lower(), text)
 
 
-def _if_any(ask: Callable[[], Any]) -> dict[str, Any] | None:
-    """An answer that an experiment need not have, such as a verdict where there is no `stop`."""
+def _call_optional(ask: Callable[[], Any]) -> dict[str, Any] | None:
+    """Return an answer that an experiment may lack, for example a verdict without `stop`."""
     from posse.live.store import Unknown
 
     try:

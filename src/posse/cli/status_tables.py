@@ -1,4 +1,4 @@
-"""Sparklines: shares of visits and the rate of rewards over the last hours, a character a cell."""
+"""Tables and sparklines of `posse status`, for terminals of 80 columns or more."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from posse.cli.common import Mistake
-from posse.cli.status_queries import Answers, Experiment
+from posse.cli.common import UserError
+from posse.cli.status_queries import AgentStatus, ExperimentStatus
 
 BLOCKS, ASCII = "▁▂▃▄▅▆▇█", "_.-:=+*#"
 HOURS = 4
 MINUTE = 60
 
-Cells = list[float | None]  # None: nothing happened, or nobody was there to see it
+Cells = list[float | None]  # None: no decision in this cell, or the agent was down
 
 
 @dataclass(frozen=True)
 class Trends:
-    """What the last hours were like at one agent, in cells of equal length, the last one last."""
+    """The last hours at one agent, in time cells of equal length, newest last."""
 
-    seconds: float  # from the first to the last
-    shares: dict[str, Cells]  # of the arms in the visits
-    rates: Cells  # rewards a closed visit
+    seconds: float  # from the first cell to the last
+    shares: dict[str, Cells]  # share of each arm in the decisions
+    rates: Cells  # mean reward of closed decisions
 
 
-def drawn(cells: Cells, low: float, high: float, unicode: bool = True) -> str:
-    """A line of characters, as high as the numbers between low and high; a blank for none.
+def draw_sparkline(cells: Cells, low: float, high: float, unicode: bool = True) -> str:
+    """Draw numbers between low and high as one character each; a blank for None.
 
     >>> drawn([0.0, 0.5, None, 1.0], 0.0, 1.0)
     '▁▅ █'
@@ -39,43 +39,46 @@ def drawn(cells: Cells, low: float, high: float, unicode: bool = True) -> str:
     top = len(levels) - 1
     scale = (high - low) or 1.0
     return "".join(
-        " " if each is None else levels[min(top, max(0, round((each - low) / scale * top)))]
-        for each in cells
+        " " if value is None else levels[min(top, max(0, round((value - low) / scale * top)))]
+        for value in cells
     )
 
 
-def trends(history: dict[str, Any], most: int) -> Trends | None:
-    """The last hours of a history of minutes in at most so many cells; None if there is too little.
+def compute_trends(history: dict[str, Any], most: int) -> Trends | None:
+    """Divide the last hours of a history of minutes into `most` cells; None if it is too short.
 
-    Numbers of a history are cumulative, and a cell is what came in it; what fades is as it was.
+    Numbers of a history are cumulative, so a cell is their difference; discounted evidence is not
+    cumulative and is taken as it is.
     """
     times = history["times"]
-    arms = {n: each["here"] for n, each in history["arms"].items()}
+    arms = {n: arm["here"] for n, arm in history["arms"].items()}
     if len(times) < 2 or most < 1:
         return None
     span = min(times[-1] - times[0], HOURS * 3600)
     length = max(1, -(-span // (most * MINUTE))) * MINUTE  # whole minutes
     edges = [times[-1] - n * length for n in range(-(-span // length), -1, -1)]
     places = [bisect_right(times, edge) - 1 for edge in edges]
-    # before the first point nothing is known, and where no point is in a cell nobody was there
+    # None for a cell without a point: the agent was down
     pairs = [(max(a, 0), b) if b > max(a, 0) else None for a, b in pairwise(places)]
     fading = bool(history["fading"])
 
-    def came(key: str) -> dict[str, Cells]:
-        return {name: _came(series[key], pairs, fading) for name, series in arms.items()}
+    def changes_of(key: str) -> dict[str, Cells]:
+        return {name: _cell_changes(series[key], pairs, fading) for name, series in arms.items()}
 
-    pulls = came("pulls")
-    closed = came("closed")
-    rewards = came("rewards")
-    total = _summed(pulls.values(), len(pairs))
+    pulls = changes_of("pulls")
+    closed = changes_of("closed")
+    rewards = changes_of("rewards")
+    total = _sum_cells(pulls.values(), len(pairs))
     return Trends(
         edges[-1] - edges[0],
-        {name: _ratio(cells, total) for name, cells in pulls.items()},
-        _ratio(_summed(rewards.values(), len(pairs)), _summed(closed.values(), len(pairs))),
+        {name: _divide_cells(cells, total) for name, cells in pulls.items()},
+        _divide_cells(
+            _sum_cells(rewards.values(), len(pairs)), _sum_cells(closed.values(), len(pairs))
+        ),
     )
 
 
-def _came(series: Sequence[float | None], pairs: Sequence[Any], fading: bool) -> Cells:
+def _cell_changes(series: Sequence[float | None], pairs: Sequence[Any], fading: bool) -> Cells:
     cells: Cells = []
     for pair in pairs:
         before, after = (None, None) if pair is None else (series[pair[0]], series[pair[1]])
@@ -86,204 +89,220 @@ def _came(series: Sequence[float | None], pairs: Sequence[Any], fading: bool) ->
     return cells
 
 
-def _summed(columns: Any, length: int) -> Cells:
-    """The sum of what is known, cell by cell."""
+def _sum_cells(columns: Any, length: int) -> Cells:
+    """Add up the known values, cell by cell."""
     rows = zip(*columns, strict=True) if columns else [()] * length
-    known = [[each for each in row if each is not None] for row in rows]
-    return [sum(row) if row else None for row in known]
+    values = [[value for value in row if value is not None] for row in rows]
+    return [sum(row) if row else None for row in values]
 
 
-def _ratio(cells: Cells, total: Cells) -> Cells:
+def _divide_cells(cells: Cells, total: Cells) -> Cells:
     return [
         None if a is None or not b or b <= 0 else a / b for a, b in zip(cells, total, strict=True)
     ]
 
 
-# An agent's answers as tables for a terminal of 80 columns or more, whatever names it has.
+# Tables.
 
-FIGURES = 58  # columns that all but the names of arms may take, without what is between them
-OF_NEIGHBOURS = 40  # and all but the names of neighbours
-WIDE = 100  # columns from which on there is more between them
-# arms with a sparkline; columns of its name, and of its number
+FIGURES = 58  # columns of the arms' table without names and padding
+OF_NEIGHBOURS = 40  # columns of the neighbours' table without names
+WIDE = 100  # terminals from this width on get more padding
+# number of arms with a sparkline; columns for the name, and for the number beside it
 DRAWN = 8
 LONGEST = 24
 BESIDE = 9
-# a longer reward window is advised from here on; the alert and the page use the same share
+# a longer reward window is advised from this share on; the alert and the page use the same
 LATE_SHARE = 0.03  # of all rewards
 FEWEST_LATE = 10
-# around a name from right to left, so that it turns no line
+# Unicode isolates around right-to-left names, so that they do not reorder the line
 ISOLATE = "\u2068"
 END = "\u2069"
 
 
-class Overview:
-    """Makes the tables of one moment, as wide as the terminal is now."""
+class StatusTables:
+    """Renders the tables of one moment, as wide as the terminal is now."""
 
     def __init__(self) -> None:
         from rich.console import Console
 
         console = Console()
         self.width = console.width
-        self.unicode = _knows(console.encoding, "▁█…" + ISOLATE)
+        self.unicode = _can_encode(console.encoding, "▁█…" + ISOLATE)
 
-    def of(self, answers: Answers) -> Any:
-        """All tables of an agent; a Mistake if these are no answers of one."""
+    def render_agent(self, answers: AgentStatus) -> Any:
+        """Render all tables of an agent; a UserError if these are not the answers of an agent."""
         from rich.console import Group
 
         try:
             tables: list[Any] = []
             for name, experiment in answers.experiments.items():
-                title = f"arms, as {answers.url} knows them{whom(experiment.at)}"
-                tables += self._arms(experiment, f"{name}: {title}" if answers.several else title)
-            return Group(*tables, *self._network(answers.network))
+                title = f"arms, as seen by {answers.url}{describe_visitors(experiment.context)}"
+                tables += self._render_arms(
+                    experiment, f"{name}: {title}" if answers.several else title
+                )
+            return Group(*tables, *self._render_network(answers.network))
         except (LookupError, TypeError, ValueError, AttributeError):
-            raise Mistake(f"no agent answers at {answers.url}, but something else") from None
+            raise UserError(f"the server at {answers.url} is not a Posse agent") from None
 
-    def _arms(self, experiment: Experiment, title: str) -> list[Any]:
+    def _render_arms(self, experiment: ExperimentStatus, title: str) -> list[Any]:
         from rich.text import Text
 
         arms = experiment.arms
-        holds = experiment.controls
+        controls = experiment.controls
         about = experiment.about
-        table = self._table(["arm", "mean", "95% interval", "best?", "expected\nloss",
-                             "pulls\nhere", "in\nnetwork"])  # fmt: skip
+        table = self._new_table(["arm", "mean", "95% interval", "best?", "expected\nloss",
+                             "decided\nhere", "in\nnetwork"])  # fmt: skip
         room = max(8, self.width - FIGURES - (12 if self.width >= WIDE else 6))
         for name, arm in arms.items():
-            pinned = name == holds["pinned"]
-            paused = name in holds["paused"]
+            pinned = name == controls["pinned"]
+            paused = name in controls["paused"]
             mark = " (pinned)" if pinned else " (paused)" if paused else ""
             table.add_row(
-                self._name(name, room - len(mark)).append(mark, "bold"),
-                _number(arm["mean"], ".3g"),
-                f"{_number(arm['low'], '.3g')} to {_number(arm['high'], '.3g')}",
-                _number(arm["probability_best"], ".1%"),
-                _number(arm["expected_loss"], ".3g"),
-                _count(arm["pulls_here"]),
-                _count(arm["pulls_in_network"]),
+                self._fit_name(name, room - len(mark)).append(mark, "bold"),
+                _format_number(arm["mean"], ".3g"),
+                f"{_format_number(arm['low'], '.3g')} to {_format_number(arm['high'], '.3g')}",
+                _format_number(arm["probability_best"], ".1%"),
+                _format_number(arm["expected_loss"], ".3g"),
+                _format_count(arm["pulls_here"]),
+                _format_count(arm["pulls_in_network"]),
             )
-        said = [*windows(arms, about), *verdict(experiment.verdict), *sites(about.get("sites"))]
-        said += [*contexts(about.get("context")), *books(experiment.books)]
-        past = self._trends(experiment.history) if experiment.history is not None else []
-        lines = [Text(printable(line)) for line in said]
-        return [Text(printable(title), "italic"), table, *lines, *past, Text("")]
+        sentences = [
+            *describe_windows(arms, about),
+            *describe_verdict(experiment.verdict),
+            *describe_sites(about.get("sites")),
+        ]
+        sentences += [
+            *describe_odd_contexts(about.get("context")),
+            *describe_audit(experiment.audit),
+        ]
+        past = self._render_trends(experiment.history) if experiment.history is not None else []
+        lines = [Text(make_printable(line)) for line in sentences]
+        return [Text(make_printable(title), "italic"), table, *lines, *past, Text("")]
 
-    def _trends(self, history: dict[str, Any]) -> list[Any]:
-        """Sparklines: how visits were shared between arms, and what they brought."""
+    def _render_trends(self, history: dict[str, Any]) -> list[Any]:
+        """Render sparklines of each arm's share of the decisions, and of the reward rate."""
         from rich.text import Text
 
         names = min(LONGEST, max(11, *map(len, history["arms"])))  # no shorter than "reward rate"
-        found = trends(history, self.width - names - BESIDE)
-        if found is None:
+        recent = compute_trends(history, self.width - names - BESIDE)
+        if recent is None:
             return []
-        now = {name: _last(cells) for name, cells in found.shares.items()}
-        chosen = sorted(now, key=lambda name: -sum(x or 0 for x in found.shares[name]))[:DRAWN]
-        table = self._table(["", "", ""], left=2)
-        for name in (name for name in found.shares if name in chosen):
-            line = drawn(found.shares[name], 0.0, 1.0, self.unicode)
-            table.add_row(self._name(name, names), line, _number(now[name], ".0%"))
-        rates = [each for each in found.rates if each is not None]
+        now = {name: _last_value(cells) for name, cells in recent.shares.items()}
+        busiest = sorted(now, key=lambda name: -sum(x or 0 for x in recent.shares[name]))[:DRAWN]
+        table = self._new_table(["", "", ""], left_columns=2)
+        for name in (name for name in recent.shares if name in busiest):
+            line = draw_sparkline(recent.shares[name], 0.0, 1.0, self.unicode)
+            table.add_row(self._fit_name(name, names), line, _format_number(now[name], ".0%"))
+        rates = [rate for rate in recent.rates if rate is not None]
         low = min([0.0, *rates])
         high = max([0.0, *rates])
-        line = drawn(found.rates, low, high, self.unicode)
-        table.add_row("reward rate", line, _number(_last(found.rates), ".3g"))
+        line = draw_sparkline(recent.rates, low, high, self.unicode)
+        table.add_row("reward rate", line, _format_number(_last_value(recent.rates), ".3g"))
         table.show_header = False
-        title = f"share of visits here, and rewards a visit, over {_duration(found.seconds)}"
+        hours = _format_duration(recent.seconds)
+        title = f"share of decisions here, and mean reward, over the last {hours}"
         return [Text(title, "italic"), table]
 
-    def _network(self, network: dict[str, Any]) -> list[Any]:
+    def _render_network(self, network: dict[str, Any]) -> list[Any]:
         from rich.text import Text
 
-        known = network["agents_known"]
-        title = f"neighbours, and evidence of {known} agent{'' if known == 1 else 's'}"
-        table = self._table(["neighbour", "connected", "last heard", "lag"], left=4)
+        title = describe_neighbours(network)
+        table = self._new_table(["neighbour", "connected", "last message", "lag"], left_columns=4)
         for name, neighbour in network["neighbours"].items():
-            heard = neighbour["last_heard"]
-            ago = "never" if heard is None else _ago(max(0.0, time.time() - heard))
+            last_heard = neighbour["last_heard"]
+            ago = "never" if last_heard is None else _format_age(max(0.0, time.time() - last_heard))
             lag = "" if neighbour["lag"] is None else str(neighbour["lag"])
             connected = "yes" if neighbour["connected"] else "no"
-            table.add_row(self._name(name, self.width - OF_NEIGHBOURS), connected, ago, Text(lag))
+            table.add_row(
+                self._fit_name(name, self.width - OF_NEIGHBOURS), connected, ago, Text(lag)
+            )
         refused = [
-            Text(printable(f"refused: {reason}  {count}"))
+            Text(make_printable(f"refused: {reason}  {count}"))
             for reason, count in network["refused"].items()
             if count
         ]
         return [Text(title, "italic"), table, *refused, Text("")]
 
-    def _table(self, columns: list[str], left: int = 1) -> Any:
-        """A table without lines that no terminal of 80 columns need fold."""
+    def _new_table(self, columns: list[str], left_columns: int = 1) -> Any:
+        """Create a table without lines, so that it fits into 80 columns."""
         from rich.table import Table
 
         between = 2 if self.width >= WIDE else 1
         table = Table(box=None, pad_edge=False, padding=(0, between, 0, 0), header_style="bold")
         for number, column in enumerate(columns):
-            table.add_column(column, justify="left" if number < left else "right", no_wrap=True)
+            table.add_column(
+                column, justify="left" if number < left_columns else "right", no_wrap=True
+            )
         return table
 
-    def _name(self, name: str, room: int) -> Any:
-        """A name in so many columns; Text, for in a str Rich takes [brackets] for its markup."""
+    def _fit_name(self, name: str, room: int) -> Any:
+        """Shorten a name to `room` columns; Rich would read [brackets] in a str as markup."""
         from rich.text import Text
 
-        shown = Text(printable(name))
-        shown.truncate(max(1, room), overflow="ellipsis")
+        text = Text(make_printable(name))
+        text.truncate(max(1, room), overflow="ellipsis")
         if self.unicode and any(unicodedata.bidirectional(c) in ("R", "AL") for c in name):
-            shown = Text(ISOLATE).append(shown).append(END)
-        return shown
+            text = Text(ISOLATE).append(text).append(END)
+        return text
 
 
-def windows(arms: dict[str, dict[str, Any]], about: dict[str, Any]) -> Iterator[str]:
-    """What is not in the table yet, or never will be."""
-    counted = {
+def describe_windows(arms: dict[str, dict[str, Any]], about: dict[str, Any]) -> Iterator[str]:
+    """Describe decisions and rewards that are not in the table: open, late or void."""
+    open_counts = {
         name: (a.get("open_here", 0), a.get("open_in_network", 0)) for name, a in arms.items()
     }
-    # flows mix to fractions of a quantum, and what fades is never quite 0
-    if any(round(number) for both in counted.values() for number in both):
+    # flows mix to fractions of a quantum, and discounted counts are never exactly 0
+    if any(round(number) for both in open_counts.values() for number in both):
         numbers = ", ".join(
-            f"{name} {_count(here)} here, {_count(all_)} in network"
-            for name, (here, all_) in counted.items()
+            f"{name} {_format_count(here)} here, {_format_count(all_)} in network"
+            for name, (here, all_) in open_counts.items()
         )
-        yield f"open, so not shown above: {numbers}"
+        yield f"open, so not in the table: {numbers}"
     elif about.get("silence") == "wait" and about["open_decisions"]:
-        yield f"open, so not shown above: {_count(about['open_decisions'])} here"
+        yield f"open, so not in the table: {_format_count(about['open_decisions'])} here"
     if half_life := about.get("half_life"):
-        yield f"pulls are counted for what they are worth: half after {_duration(half_life)}"
+        yield f"evidence is discounted: half its weight after {_format_duration(half_life)}"
     if late := about.get("late_rewards"):
         rewards = about["rewards"] + late
         too_many = late >= FEWEST_LATE and late > LATE_SHARE * rewards
         yield (
-            f"late: {_count(late)} of {_count(rewards)} reward{'s' if rewards > 1 else ''} came up "
-            f"to {about['longest_lateness']:,.0f} s after the window had closed, and did not count"
+            f"late: {_format_count(late)} of {_format_count(rewards)} "
+            f"reward{'s' if rewards > 1 else ''} came up to {about['longest_lateness']:,.0f} s "
+            "after the window had closed, and did not count"
             f"{': lengthen reward_window' if too_many else ''}"
         )
     if void := about.get("void_rewards"):
-        yield f"void: {_count(void)} of decisions that were open when the disk was set back"
+        yield f"void: {_format_count(void)} of decisions that were open in a restored store"
 
 
-def verdict(found: dict[str, Any] | None) -> Iterator[str]:
-    """Whether it may stop; None for an experiment without `stop`."""
-    if found is not None:
-        yield f"verdict: {found['sentence']}"
+def describe_verdict(verdict: dict[str, Any] | None) -> Iterator[str]:
+    """Describe the verdict; None for an experiment without `stop`."""
+    if verdict is not None:
+        yield f"verdict: {verdict['sentence']}"
 
 
-def whom(at: dict[str, Any] | None) -> str:
-    """Of which visitors, where these differ."""
-    if at is None:
+def describe_visitors(context: dict[str, Any] | None) -> str:
+    """Name the visitors that the arms are shown for, if visitors differ."""
+    if context is None:
         return ""
-    known = ", ".join(f"{name}={value}" for name, value in at.items())
-    return f", {f'for {known}' if known else 'on average'}"
+    pairs = ", ".join(f"{name}={value}" for name, value in context.items())
+    return f", {f'for {pairs}' if pairs else 'on average'}"
 
 
-def contexts(context: dict[str, Any] | None) -> Iterator[str]:
-    """Of contexts what the schema does not quite know, since the start."""
+def describe_odd_contexts(context: dict[str, Any] | None) -> Iterator[str]:
+    """Describe values of contexts outside the schema, since the start."""
     if context is None:
         return
-    odd = [f"{name} {_count(n)} unknown" for name, n in context["unknown"].items() if n]
-    odd += [f"{name} {_count(n)} out of range" for name, n in context["clipped"].items() if n]
+    odd = [f"{name} {_format_count(n)} unknown" for name, n in context["unknown"].items() if n]
+    odd += [
+        f"{name} {_format_count(n)} out of range" for name, n in context["clipped"].items() if n
+    ]
     if odd:
         yield f"contexts: {', '.join(odd)}"
 
 
-def sites(sites: dict[str, Any] | None) -> Iterator[str]:
-    """Whether sites differ, and what their sharing gained."""
+def describe_sites(sites: dict[str, Any] | None) -> Iterator[str]:
+    """Describe whether sites differ, and what sharing evidence gained."""
     if sites is None:
         return
     if sites["differ"]:
@@ -291,28 +310,45 @@ def sites(sites: dict[str, Any] | None) -> Iterator[str]:
     alone = sites["loss_alone"]
     shared = sites["loss_shared"]
     if alone is not None and shared is not None and sites["alike"] is not None:
-        yield f"sharing: to settle now would give up {shared:.2g}, by this site alone {alone:.2g}"
+        yield f"sharing: expected loss of choosing now {shared:.2g}, by this site alone {alone:.2g}"
 
 
-def books(books: dict[str, Any] | None) -> Iterator[str]:
-    """Whether what was counted is what the evidence counts."""
-    if books is not None:
-        counted = books["counted"]
-        own = books["own"]
-        network = books["network"]
-        equal = "=" if counted == own else "IS NOT"
-        yield (
-            f"books: {counted:,} decisions counted here {equal} {own:,.0f} pulls in its own "
-            f"evidence; {network:,.0f} in network"
-        )
+def describe_audit(audit: dict[str, Any] | None) -> Iterator[str]:
+    """Compare the counted decisions with those in the agent's own evidence."""
+    if audit is None:
+        return
+    counted = audit["counted"]
+    in_evidence = audit["in_evidence"]
+    sentence = f"audit: {counted:,} decisions counted, {in_evidence:,.0f} in the evidence"
+    if counted == in_evidence:
+        yield f"{sentence}; {audit['in_network']:,.0f} in the network"
+    elif counted < in_evidence:
+        # neighbours returned entries that the disk had forgotten
+        yield f"{sentence} (the store was restored from a copy; nothing is missing)"
+    else:
+        missing = counted - in_evidence
+        yield f"{sentence}: {missing:,.0f} ARE MISSING, see the log of this agent"
 
 
-def printable(text: str) -> str:
-    """Text on one line that steers no terminal: what cannot be printed is marked."""
+def describe_neighbours(network: dict[str, Any]) -> str:
+    """Summarize connections and evidence, for example while an agent joins."""
+    neighbours = network["neighbours"]
+    connected = sum(bool(neighbour["connected"]) for neighbour in neighbours.values())
+    known = network["agents_known"]
+    counts = f"{connected} of {len(neighbours)}" if connected < len(neighbours) else f"{connected}"
+    agents = f"{known} agent{'' if known == 1 else 's'}"
+    # with its neighbours' evidence an agent knows at least one more agent than it has neighbours
+    so_far = " so far" if known <= len(neighbours) else ""
+    plural = "" if len(neighbours) == 1 else "s"
+    return f"{counts} neighbour{plural} connected; evidence from {agents}{so_far}"
+
+
+def make_printable(text: str) -> str:
+    """Replace control characters, so that a name cannot steer the terminal."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def _knows(encoding: str, text: str) -> bool:
+def _can_encode(encoding: str, text: str) -> bool:
     try:
         text.encode(encoding)
     except (UnicodeEncodeError, LookupError):
@@ -320,31 +356,31 @@ def _knows(encoding: str, text: str) -> bool:
     return True
 
 
-def _last(cells: list[float | None]) -> float | None:
-    return next((each for each in reversed(cells) if each is not None), None)
+def _last_value(cells: list[float | None]) -> float | None:
+    return next((value for value in reversed(cells) if value is not None), None)
 
 
-def _number(value: float | None, spelling: str) -> str:
-    """A number, or a dash for one that JSON cannot hold."""
+def _format_number(value: float | None, spelling: str) -> str:
+    """Format a number; a dash for None, which stands for a number that JSON cannot hold."""
     return "-" if value is None else format(value, spelling)
 
 
-def _count(value: float) -> str:
-    """A count in seven characters at most."""
+def _format_count(value: float) -> str:
+    """Format a count in at most seven characters."""
     for unit, size in (("G", 1e9), ("M", 1e6)):
         if value >= size:
             return f"{value / size:.2f}{unit}"[-7:]
     return f"{value:,.0f}"
 
 
-def _ago(seconds: float) -> str:
-    """How long ago: to a tenth of a second, or in few characters."""
-    return f"{seconds:.1f} s ago" if seconds < 100 else f"{_duration(seconds)} ago"
+def _format_age(seconds: float) -> str:
+    """Format an age: to a tenth of a second, or in few characters."""
+    return f"{seconds:.1f} s ago" if seconds < 100 else f"{_format_duration(seconds)} ago"
 
 
-def _duration(seconds: float) -> str:
-    """Seconds in the largest unit of which there is at least one."""
+def _format_duration(seconds: float) -> str:
+    """Format seconds in the largest unit of which there is at least one."""
     units = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
-    name, size = next((each for each in units if seconds >= each[1]), units[-1])
+    name, size = next((unit for unit in units if seconds >= unit[1]), units[-1])
     number = f"{seconds / size:.3g}"
     return f"{number} {name.removesuffix('s') if number == '1' else name}"

@@ -1,4 +1,4 @@
-"""How a swarm ended: whether what was acknowledged is what was counted."""
+"""`posse swarm`: a demonstration of many agents on this machine, with visitors and kills."""
 
 from __future__ import annotations
 
@@ -14,66 +14,73 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import live, mistakes, say, sigterm_interrupts
+from posse.cli.common import (
+    catch_user_errors,
+    print_line,
+    require_live_extra,
+    treat_sigterm_as_interrupt,
+)
 
 if TYPE_CHECKING:
-    from posse.live.demo import Count, Site, Swarm
-    from posse.live.demo.page import Show
+    from posse.live.demo import AgentSite, Count, Swarm
+    from posse.live.demo.page import Demonstration
 
 
-def say_counts(made: Swarm, counts: list[Count], near: int) -> bool:
-    """Say how it ended; whether it ended well."""
-    from posse.live.demo import apart, pulls
+def print_counts(running: Swarm, counts: list[Count], near: int) -> bool:
+    """Print whether every acknowledged reward was counted once; return whether all is well."""
+    from posse.live.demo import count_pulls, largest_gap
 
-    counted = sum(pulls(c.own) for c in counts)
-    held = [pulls(c.held) for c in counts]
-    exact = all(count.exact for count in counts)
-    typer.echo(f"{made.acknowledged} acknowledged {'=' if exact else 'IS NOT'} {counted} counted")
-    for count in counts:
-        if not count.exact:
-            typer.echo(f"{count.name}: {_difference(count)}")
-    for mistake in made.mistakes:
-        typer.echo(mistake)
-    together = apart(counts) <= near
+    in_stores = sum(count_pulls(c.own) for c in counts)
+    in_network = [count_pulls(c.network) for c in counts]
+    exact = all(count.is_exact for count in counts)
     typer.echo(
-        "every agent holds the evidence of all of them"
-        if together
-        else f"the agents do not agree: they hold {min(held)} to {max(held)}"
+        f"{running.acknowledged} acknowledged {'=' if exact else 'IS NOT'} {in_stores} counted"
     )
-    return exact and together and not made.mistakes
+    for count in counts:
+        if not count.is_exact:
+            typer.echo(f"{count.name}: {_describe_difference(count)}")
+    for mistake in running.failures:
+        typer.echo(mistake)
+    together = largest_gap(counts) <= near
+    typer.echo(
+        "every agent holds the evidence of all agents"
+        if together
+        else f"the agents do not agree: they hold {min(in_network)} to {max(in_network)}"
+    )
+    return exact and together and not running.failures
 
 
-def _difference(count: Count) -> str:
+def _describe_difference(count: Count) -> str:
     if count.lost > 0:
         return f"{count.lost} acknowledged rewards are lost"
     if count.lost < 0:
         return f"{-count.lost} rewards were never acknowledged, or are counted twice"
-    return "as many rewards as were acknowledged, but others"
+    return "the number of rewards is right, but they are not the acknowledged ones"
 
 
-# `posse swarm --page`: the swarm in a browser, until Ctrl-C.
+# The option --page: the demonstration in a browser.
 
-LOOK = 0.2  # seconds between two looks at whether it is over
+CHECK_SECONDS = 0.2  # seconds between two checks of whether it is over
 
 
-def run_page(show: Show, folder: Path, port: int, seconds: float | None) -> bool:
-    """Serve the page until Ctrl-C, or for some seconds; then count. Whether it ended well."""
-    from posse.live.demo.page.app import serve
+def run_page(show: Demonstration, folder: Path, port: int, seconds: float | None) -> bool:
+    """Serve the page until Ctrl-C or for some seconds, then count; return whether all is well."""
+    from posse.live.demo.page.app import serve_page
 
-    with _log_to(folder / "swarm.log"), serve(show, port) as server:
+    with _log_to(folder / "swarm.log"), serve_page(show, port) as server:
         try:
-            say(f"the swarm is shown at {server.url}/ (Ctrl-C ends it and counts)")
+            print_line(f"open {server.url}/ in a browser (Ctrl-C ends the swarm and counts)")
             show.start()
-            _wait(show, seconds)
-            say("settling: the last rewards, and evidence on its way")
-            counts = show.settle()
+            _wait_for_end(show, seconds)
+            print_line("waiting for the last rewards and messages")
+            counts = show.finish_and_count()
         finally:
             show.stop()
-    well = say_counts(show.swarm, counts, near=0)
-    standings = show.audience.standings().values()
+    well = print_counts(show.swarm, counts, near=0)
+    standings = show.audience.collect_totals().values()
     regret, alone = (
         sum(values) / len(standings)
-        for values in zip(*((each.regret, each.alone) for each in standings), strict=True)
+        for values in zip(*((site.regret, site.isolated_regret) for site in standings), strict=True)
     )
     typer.echo(f"regret per agent {regret:.1f}; alone with the same visitors they lose {alone:.1f}")
     return well
@@ -81,7 +88,7 @@ def run_page(show: Show, folder: Path, port: int, seconds: float | None) -> bool
 
 @contextmanager
 def _log_to(file: Path) -> Iterator[None]:
-    """Let agents in this process say there, and not in between, what they have to say."""
+    """Write the logs of agents in this process to a file, not between the lines of output."""
     from posse.live import logs
 
     with file.open("w") as stream:
@@ -92,18 +99,18 @@ def _log_to(file: Path) -> Iterator[None]:
             logging.getLogger().removeHandler(handler)
 
 
-def _wait(show: Show, seconds: float | None) -> None:
+def _wait_for_end(show: Demonstration, seconds: float | None) -> None:
     end = None if seconds is None else time.monotonic() + seconds
     try:
         while end is None or time.monotonic() < end:
             if show.failure is not None:
                 raise RuntimeError("the swarm's loop ended") from show.failure
-            time.sleep(LOOK)
+            time.sleep(CHECK_SECONDS)
     except KeyboardInterrupt:
-        say("")  # after the ^C that a terminal shows
+        print_line("")  # a new line after the ^C of the terminal
 
 
-# `posse swarm`: many agents on this machine, visitors, kills, and a count at the end.
+# The command.
 
 EXAMPLES = """Examples:
 
@@ -120,56 +127,63 @@ posse swarm --page
 posse swarm --page --in-memory --port 8800"""
 
 SHOWN_ARMS = 5
-WIDE = 100  # columns of the whole table
+WIDE = 100  # columns of the full table
 LOSS = 0.2
-MEMORY = "/dev/shm"  # where the system has one
-LATE_KILLS = 60.0  # seconds, for agents that take long to come back from the last one
+MEMORY = "/dev/shm"  # a file system in memory, if there is one
+LATE_KILLS = 60.0  # extra seconds for agents that restart slowly
 
 
 def swarm(
-    agents: Annotated[int, typer.Option(help="How many agents.")] = 8,
+    agents: Annotated[int, typer.Option(help="Number of agents.")] = 8,
     graph: Annotated[
         str | None,
-        typer.Option(help="cycle (with --page, one with chords), complete, path or star."),
+        typer.Option(help="cycle (with --page: with chords), complete, path or star."),
     ] = None,
     arms: Annotated[
-        int | None, typer.Option(help="How many options to choose from: 5, with --page 4.")
+        int | None, typer.Option(help="Number of arms (default: 5, with --page 4).")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="How long visitors come: 30, with --page until Ctrl-C.")
+        float | None,
+        typer.Option(help="Seconds with visitors (default: 30, with --page until Ctrl-C)."),
     ] = None,
     exchange: Annotated[str, typer.Option(help="origins or flows.")] = "origins",
-    kill: Annotated[int, typer.Option(help="Agents to kill and restart meanwhile.")] = 0,
+    kill: Annotated[int, typer.Option(help="Number of kills and restarts meanwhile.")] = 0,
     in_memory: Annotated[
-        bool, typer.Option("--in-memory", help="All in this process, on a network with faults.")
+        bool,
+        typer.Option(
+            "--in-memory", help="All agents in this process, on a simulated network with faults."
+        ),
     ] = False,
     loss: Annotated[
         float | None,
-        typer.Option(help=f"Share of messages lost: with --in-memory {LOSS}, with --page 0."),
+        typer.Option(
+            help=f"Share of lost messages (default: {LOSS} with --in-memory, 0 with --page)."
+        ),
     ] = None,
     page: Annotated[
-        bool, typer.Option("--page", help="Show it in a browser, with buttons to break it.")
+        bool,
+        typer.Option("--page", help="Show the agents in a browser, with buttons to break things."),
     ] = False,
-    port: Annotated[int, typer.Option(help="Of the page; 0: one that is free.")] = 0,
+    port: Annotated[int, typer.Option(help="Port of the page; 0 for a free one.")] = 0,
     folder: Annotated[
-        Path | None, typer.Option(help="A new folder for stores and logs, which is kept.")
+        Path | None, typer.Option(help="New folder for stores and logs (default: a temporary one).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of visitors and kills.")] = 0,
 ) -> None:
-    """Run real agents with mTLS on loopback, and check that every reward is counted once.
+    """Run real agents with mutual TLS on loopback, and check that every reward is counted once.
 
-    With --page you kill agents, cut links and add arms in a browser, and see what becomes of it;
-    Ctrl-C then mends all and counts. Exit code 1 if what was acknowledged is not what was counted.
+    With --page you kill agents, cut links and add arms in a browser; Ctrl-C then repairs everything
+    and counts. The exit code is 1 if the acknowledged rewards are not the counted ones.
     """
-    with mistakes(), live():
+    with catch_user_errors(), require_live_extra():
         from posse import networks, validation
         from posse.live import demo as swarms
 
         validation.validate_choice("--exchange", exchange, ("origins", "flows"))
         if page and (kill or exchange != "origins"):
-            raise ValueError("--page has a button in place of --kill, and needs --exchange origins")
+            raise ValueError("--page needs --exchange origins, and has a button in place of --kill")
         if port and not page:
-            raise ValueError("--port is that of --page, which is not given")
+            raise ValueError("--port needs --page")
         if loss is not None and not (in_memory or page):
             raise ValueError("--loss needs --in-memory or --page: processes have a real network")
         most_agents, most_arms, usual = (12, 6, 4) if page else (64, 20, 5)
@@ -189,42 +203,45 @@ def swarm(
         )
         edges = getattr(networks, graph or "cycle")(agents).edges
         links = [(int(a), int(b)) for a, b in edges]
-        with sigterm_interrupts(), _place(folder, in_memory=page and in_memory) as place:
+        with (
+            treat_sigterm_as_interrupt(),
+            _open_folder(folder, in_memory=page and in_memory) as place,
+        ):
             if page:
-                from posse.live.demo.page import Show, default_story
+                from posse.live.demo.page import Demonstration, default_scenario
 
-                told = default_story(agents, arms, None if graph is None else links)
-                show = Show(place, told, in_memory=in_memory, loss=lost, seed=seed)
+                scenario = default_scenario(agents, arms, None if graph is None else links)
+                show = Demonstration(place, scenario, in_memory=in_memory, loss=lost, seed=seed)
                 well = run_page(show, place, port, seconds)
             else:
                 means = {f"option-{k}": round(0.7 - 0.4 * k / (arms - 1), 3) for k in range(arms)}
                 settings = swarms.agent_settings(agents, list(means), exchange)
                 sites = (
-                    swarms.in_memory(place, links, settings, lost, seed)
+                    swarms.create_memory_sites(place, links, settings, lost, seed)
                     if in_memory
-                    else swarms.in_processes(place, links, settings)
+                    else swarms.create_process_sites(place, links, settings)
                 )
-                made = swarms.Swarm(sites, means, seed=seed)
+                running = swarms.Swarm(sites, means, seed=seed)
                 near = swarms.HALF_A_PULL if exchange == "flows" else 0
-                counts = _run(made, 30.0 if seconds is None else seconds, kill, near)
-                well = say_counts(made, counts, near)
-                _say_regret(made)
+                counts = _run_swarm(running, 30.0 if seconds is None else seconds, kill, near)
+                well = print_counts(running, counts, near)
+                _print_regret(running)
             if not well:
                 raise typer.Exit(1)
 
 
 @contextmanager
-def _place(folder: Path | None, in_memory: bool = False) -> Iterator[Path]:
-    """The user's folder, made; or one that is removed at the end, unless that is a bad one.
+def _open_folder(folder: Path | None, in_memory: bool = False) -> Iterator[Path]:
+    """Create the user's folder, or a temporary one that is removed unless the swarm fails.
 
-    in_memory: rather not on a disk, which may be too slow for time that goes fast.
+    in_memory: prefer a file system in memory; a disk may be too slow for accelerated time.
     """
     keep = folder is not None
     if folder is None:
         memory = MEMORY if in_memory and os.access(MEMORY, os.W_OK) else None
         place = Path(tempfile.mkdtemp(prefix="posse-swarm-", dir=memory))
     elif folder.exists():
-        raise ValueError(f"{folder} is there already: name a new folder")
+        raise ValueError(f"{folder} exists already: choose another --folder")
     else:
         folder.mkdir(parents=True)
         place = folder
@@ -239,96 +256,98 @@ def _place(folder: Path | None, in_memory: bool = False) -> Iterator[Path]:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def _run(made: Swarm, seconds: float, kills: int, near: int) -> list[Count]:
-    """Start, let visitors come, settle and count; whatever happens, everything ends."""
+def _run_swarm(running: Swarm, seconds: float, kills: int, near: int) -> list[Count]:
+    """Start the agents, send visitors and count; stop all agents whatever happens."""
     from rich.console import Console
 
     console = Console(stderr=True)
     try:
-        with console.status(f"starting {len(made.sites)} agents"):
-            made.start()
-        _visit(made, seconds, kills, console)
-        with console.status("settling: the last rewards, and evidence on its way"):
-            made.end_visits()
-            return made.settle(near)
+        with console.status(f"starting {len(running.sites)} agents"):
+            running.start()
+        _show_visits(running, seconds, kills, console)
+        with console.status("waiting for the last rewards and messages"):
+            running.end_visits()
+            return running.wait_for_agreement(near)
     finally:
-        with console.status("ending the agents"):
-            made.stop()
+        with console.status("stopping the agents"):
+            running.stop()
 
 
-def _visit(made: Swarm, seconds: float, kills: int, console: Any) -> None:
-    """Visitors for some seconds, agents killed at even intervals, and a table of it all."""
+def _show_visits(running: Swarm, seconds: float, kills: int, console: Any) -> None:
+    """Show a table while visitors come for some seconds and agents are killed at even intervals."""
     from rich.live import Live
 
-    made.visit()
+    running.send_visitors()
     start = time.monotonic()
     due = [start + seconds * (k + 1) / (kills + 1) for k in range(kills)]
-    with Live(_table(made, console.width), console=console, refresh_per_second=4) as shown:
+    with Live(
+        _build_table(running, console.width), console=console, refresh_per_second=4
+    ) as screen:
         while (now := time.monotonic()) < start + seconds + (LATE_KILLS if due else 0.0):
-            if due and now >= due[0] and made.kill_one() is not None:
+            if due and now >= due[0] and running.kill_random_agent() is not None:
                 due.pop(0)
-            shown.update(_table(made, console.width))
+            screen.update(_build_table(running, console.width))
             time.sleep(0.1)
     if not console.is_terminal:
         console.print()
 
 
-def _table(made: Swarm, width: int) -> Any:
-    """All that is known of the agents, or on a narrow screen the most important of it."""
+def _build_table(running: Swarm, width: int) -> Any:
+    """Build a table of all agents; on a narrow screen, of the most important columns."""
     from rich.table import Table
 
     narrow = width < WIDE
-    n_arms = min(len(made.means), 2 if narrow else SHOWN_ARMS)
-    arms = sorted(made.means, key=lambda arm: -made.means[arm])[:n_arms]
-    which = "best first" if len(arms) == len(made.means) else f"{n_arms} best ones"
+    n_arms = min(len(running.means), 2 if narrow else SHOWN_ARMS)
+    arms = sorted(running.means, key=lambda arm: -running.means[arm])[:n_arms]
+    order = "best first" if len(arms) == len(running.means) else f"{n_arms} best ones"
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("\nagent", no_wrap=True)
     headings = [
-        f"% of visits\nby arm, {which}",
+        f"% of visits\nby arm, {order}",
         "\nregret",
-        "pulls\nhere",
-        "pulls\nheld",
+        "visits\nhere",
+        "visits\nknown",
         "neigh-\nbours",
         "re-\nstarts",
         *([] if narrow else ["messages\nsent", "\nreceived", "\nrefused"]),
     ]
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    for site in made.sites:
-        cells = _row(site, arms)[: 1 + len(headings)]
+    for site in running.sites:
+        cells = _build_row(site, arms)[: 1 + len(headings)]
         table.add_row(*cells, style=None if site.answers else "dim")
     return table
 
 
-def _row(site: Site, arms: list[str]) -> list[str]:
+def _build_row(site: AgentSite, arms: list[str]) -> list[str]:
     visits = max(1, site.visits.total())
-    seen = site.sample
+    sample = site.sample
     return [
         site.name,
         "".join(f"{100 * site.visits[arm] / visits:4.0f}" for arm in arms),
         f"{site.regret:.1f}",
-        f"{seen.here:,.0f}",
-        f"{seen.held:,.0f}",
-        f"{seen.connected}/{seen.neighbours}" if site.answers else "down",
+        f"{sample.here:,.0f}",
+        f"{sample.in_network:,.0f}",
+        f"{sample.connected}/{sample.neighbours}" if site.answers else "down",
         str(site.restarts),
-        f"{seen.sent:,}",
-        f"{seen.received:,}",
-        f"{seen.refused:,}",
+        f"{sample.sent:,}",
+        f"{sample.received:,}",
+        f"{sample.refused:,}",
     ]
 
 
-def _say_regret(made: Swarm) -> None:
-    """What an agent lost, beside what one loses that is alone."""
+def _print_regret(running: Swarm) -> None:
+    """Print the mean regret of an agent beside that of isolated agents."""
     import posse
 
-    rounds = max(1, made.acknowledged // len(made.sites))
+    rounds = max(1, running.acknowledged // len(running.sites))
     alone = posse.simulate(
-        posse.Bandit.bernoulli(list(made.means.values())),
-        posse.networks.complete(len(made.sites)),
+        posse.Bandit.bernoulli(list(running.means.values())),
+        posse.networks.complete(len(running.sites)),
         posse.Isolated(posse.ThompsonSampling()),
         horizon=rounds, runs=20, record=1, engine="reference",
     ).summary()  # fmt: skip
-    lost = sum(site.regret for site in made.sites) / len(made.sites)
+    lost = sum(site.regret for site in running.sites) / len(running.sites)
     typer.echo(
         f"regret per agent {lost:.1f} over {rounds} visits; isolated agents lose {alone.mean:.1f}"
     )

@@ -1,4 +1,4 @@
-"""`posse sweep`: an experiment over a grid of its settings; tables and figures out."""
+"""`posse sweep`: run an experiment over a grid of its settings; write tables and figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posse.cli.common import Cluster, Workers, executing, goes_on, mistakes
+from posse.cli.common import Cluster, Workers, announce_resume, catch_user_errors, open_executor
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,70 +28,70 @@ MOST_ROWS = 40
 
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Experiment with a \\[sweep].")],
-    runs: Annotated[int | None, typer.Option(help="Runs, in place of the file's.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Number of runs (overrides the file).")] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Folder of parts and tables; results/FILE by default.")
+        Path | None, typer.Option(help="Folder for parts and tables (default: results/FILE).")
     ] = None,
     report: Annotated[
-        bool, typer.Option("--report", help="Write a page of figures, too: index.html.")
+        bool, typer.Option("--report", help="Also write a report with figures: index.html.")
     ] = False,
     workers: Workers = None,
     cluster: Cluster = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the paths.")] = False,
 ) -> None:
-    r"""Run an experiment over a grid of its settings, as its table \[sweep] says.
+    r"""Run an experiment over the grid of settings in its table \[sweep].
 
-    What was computed before is not computed again: an interrupted sweep goes on where it was, and
-    one with more runs or more cells computes these.
+    Results are stored: an interrupted sweep resumes where it stopped, and a sweep with more runs or
+    more cells computes only the new ones.
     """
     from rich.console import Console
 
     folder = Path("results") / file.stem if output is None else output
-    with mistakes():
+    with catch_user_errors():
         from posse.lab.sweeps.files import read_sweep
-        from posse.lab.sweeps.sweep import planned
+        from posse.lab.sweeps.sweep import plan_sweep
 
-        made = planned(*read_sweep(file), folder=folder, runs=runs)
-    with executing(workers, cluster) as executor, goes_on(), mistakes():
-        made.complete(executor=executor, progress=not quiet)
-    for note in made.store.notes:
+        planned_sweep = plan_sweep(*read_sweep(file), folder=folder, runs=runs)
+    with open_executor(workers, cluster) as executor, announce_resume(), catch_user_errors():
+        planned_sweep.complete(executor=executor, progress=not quiet)
+    for note in planned_sweep.store.notes:
         typer.echo(f"posse: {note}", err=True)
-    with mistakes():
+    with catch_user_errors():
         if not quiet:
             console = Console()
-            frame = made.table()
-            console.print(_table(made, frame))
-            console.print(_caption(frame), highlight=False)
-        for path in made.save():
+            frame = planned_sweep.table()
+            console.print(_build_table(planned_sweep, frame))
+            console.print(_build_caption(frame), highlight=False)
+        for path in planned_sweep.save():
             typer.echo(path)
         if report:
-            typer.echo(made.report())
+            typer.echo(planned_sweep.report())
 
 
-def _table(made: Sweep, frame: pd.DataFrame) -> Table:
-    """Lay out the regret of each cell and algorithm, at most so many of them."""
+def _build_table(planned_sweep: Sweep, frame: pd.DataFrame) -> Table:
+    """Build a table of the regret of each cell and algorithm, MOST_ROWS rows at most."""
     from rich.table import Table
     from rich.text import Text
 
     from posse.lab.results import Summary
 
     table = Table(
-        title=Text(made.title, style="bold"),
+        title=Text(planned_sweep.title, style="bold"),
         title_justify="left",
-        box=None,  # or the values of four keys would not fit into 80 columns
+        box=None,  # with lines, the values of four keys would not fit into 80 columns
         padding=(0, 2, 0, 0),
     )
-    names = {**made.grid.short_names(), "algorithm": "algorithm"}
+    names = {**planned_sweep.grid.short_names(), "algorithm": "algorithm"}
     for name in names.values():
         table.add_column(Text(name), overflow="fold")
     table.add_column("regret", justify="right", no_wrap=True)
     for row in frame.head(MOST_ROWS).to_dict("records"):
         s = Summary(row["regret"], row["standard_error"], row["low"], row["high"], row["runs"], 0)
-        table.add_row(*(Text(str(row[key])) for key in names), s.pair())
+        table.add_row(*(Text(str(row[key])) for key in names), s.format_mean())
     return table
 
 
-def _caption(frame: pd.DataFrame) -> str:
+def _build_caption(frame: pd.DataFrame) -> str:
     runs = " or ".join(map(str, sorted(set(frame["runs"]))))
     text = f"regret per agent at the horizon ± standard error; {runs} runs"
     if len(frame) > MOST_ROWS:

@@ -20,9 +20,9 @@ from posse.interop.observations import (
     validate_action,
 )
 from posse.interop.policy_adapter import FixedPolicy
-from posse.lab.reference.environment import Rounds
+from posse.lab.reference.environment import BlockEnvironment
 from posse.lab.simulation import Simulation
-from posse.lab.simulator import jobs_of
+from posse.lab.simulator import plan_jobs
 from posse.networks import Network
 from posse.randomness import FloatArray, IntArray, create_generator
 
@@ -82,7 +82,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         network = self._simulation.network.of_run(self.seed, self.run)
         playing = dataclasses.replace(self._simulation, network=network, seed=self.seed)
         # The same streams as in `simulate`, so that the same arms get the same rewards.
-        self._rounds = Rounds(playing, [self.run])
+        self._rounds = BlockEnvironment(playing, [self.run])
         self._neighbourhood = Neighbourhood.from_network(network, self._slots)
         self._generator = create_generator(self.seed, self.run, "policy")
         self._regret = np.zeros(network.n_agents)
@@ -106,8 +106,8 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         n_arms = self._simulation.bandit.n_arms
         arms = np.array([[validate_action(agent, actions[agent], n_arms) for agent in self.agents]])
         t = self._last_round.t + 1
-        self._rounds.begin(t)
-        cells, rewards, weights = self._rounds.play(t, arms)
+        self._rounds.begin_round(t)
+        cells, rewards, weights = self._rounds.play_round(t, arms)
         gaps = self._rounds.world.gaps.take(cells)[0]
         self._regret = self._regret + gaps
         self._last_round = self._neighbourhood.observe_round(t, n_arms, arms, rewards, weights)
@@ -161,7 +161,8 @@ def _validate_problem(bandit: Any, network: Any, horizon: Any) -> Simulation:
         )
     # The lab validates the problem as `simulate` does; no algorithm plays, the caller steps.
     players = {"agents": FixedPolicy(_refuse_call)}
-    return jobs_of(bandit, network, players, horizon=horizon, runs=1, record=1)["agents"].simulation
+    jobs = plan_jobs(bandit, network, players, horizon=horizon, runs=1, record=1)
+    return jobs["agents"].simulation
 
 
 def _validate_slots(network: Network, slots: int | None) -> int:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written under a temporary name, then renamed."""
+"""Atomic writes: a file is complete or absent, since it is renamed only once it is on disk."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-TEMPORARY = ".posse-"  # how names of files begin that are being written
+TEMPORARY = ".posse-"  # prefix of the names of files that are being written
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path in the same folder; on success it becomes `path`, else it vanishes."""
-    # a link stays a link: it is the file behind it that is replaced
+    """Yield a temporary path in the same folder, which is renamed to `path` on success."""
+    # A symbolic link stays one: its target is replaced.
     target = Path(path).resolve()
     if target.is_dir():
         raise ValueError(f"{path} is a folder, not a file to write")
     if not target.parent.is_dir():
         raise ValueError(f"{path} cannot be written: there is no folder {target.parent}")
-    # not mkstemp, whose files only their owner may read; the suffix stays for those who look at it
+    # Not mkstemp, whose files only the owner may read. The suffix stays, since some writers choose
+    # the format by it.
     temporary = target.parent / f"{TEMPORARY}{secrets.token_hex(8)}{target.suffix}"
     try:
         yield temporary
-        _flush(temporary)
+        _flush_to_disk(temporary)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
     if os.name == "posix":  # elsewhere folders cannot be flushed
-        _flush(target.parent)
+        _flush_to_disk(target.parent)
 
 
-def _flush(path: Path) -> None:
+def _flush_to_disk(path: Path) -> None:
     """Wait until a file (or the names in a folder) is on the disk."""
-    # Windows only flushes what was opened for writing, POSIX opens folders for reading only
+    # Windows flushes only files opened for writing; POSIX opens folders only for reading.
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Results side by side: several algorithms on one problem."""
+"""Comparison: the results of several algorithms on one problem, paired run by run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse import notebook_tables
-from posse.lab.results import Result, size_of
-from posse.lab.statistics import mean_interval
+from posse.lab.results import Result, describe_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Mapping[str, Result]):
-    """The results of several algorithms on one problem, by name and in the order given."""
+    """The results of several algorithms on one problem, by name, in the order given.
+
+    All have the same recorded rounds, runs, agents, arms and kept arrays, so that they can be
+    paired and stacked.
+    """
 
     results: Mapping[str, Result]
 
@@ -37,15 +40,16 @@ class Comparison(Mapping[str, Result]):
                 raise ValueError(f"algorithm names must be printable text, got {name!r}")
             if not isinstance(result, Result):
                 raise ValueError(f"{name!r} must be a Result, got {type(result).__name__}")
+            # Whatever shares these can be stacked in one array and paired run by run.
             shared = {
                 "times": np.array_equal(result.times, first.times),
                 "shape of pulls": result.pulls.shape == first.pulls.shape,
                 "runs": result.run_numbers == first.run_numbers,
                 "keep": list(result.kept) == list(first.kept),
             }
-            for what, same in shared.items():
+            for aspect, same in shared.items():
                 if not same:
-                    raise ValueError(f"{first_name!r} and {name!r} must have the same {what}")
+                    raise ValueError(f"{first_name!r} and {name!r} must have the same {aspect}")
         object.__setattr__(self, "results", MappingProxyType(results))
 
     def __getitem__(self, name: str) -> Result:
@@ -64,19 +68,21 @@ class Comparison(Mapping[str, Result]):
 
     @property
     def is_mixed(self) -> bool:
-        """Whether they ran on several engines: pairs then share means and graphs, not rewards."""
+        """Whether engines differ: paired runs then share means and graphs, but not rewards."""
         return len({result.engine for result in self.values()}) > 1
 
     def __repr__(self) -> str:
         lines = []
         for name, result in self.items():
             where = f" ({result.engine})" if self.is_mixed else ""
-            lines.append(f"  {name}: {result.summary().pair()}{where}")
-        return "\n".join([f"Comparison({size_of(self._first(), self.engine)}), regret:", *lines])
+            lines.append(f"  {name}: {result.summary().format_mean()}{where}")
+        return "\n".join(
+            [f"Comparison({describe_size(self._first_result(), self.engine)}), regret:", *lines]
+        )
 
     def _repr_html_(self) -> str:
 
-        return of_comparison(self)
+        return render_comparison(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Comparison, (dict(self.results),)
@@ -84,17 +90,19 @@ class Comparison(Mapping[str, Result]):
     def table(self) -> pd.DataFrame:
         """Give each algorithm a row: regret at the horizon, standard_error, low and high.
 
-        Where the settings tell the true means, best_arm_share is the share of pulls of a best arm.
-        Where engines differ, engine says which ran what: rows of one engine met the same rewards,
+        Where the settings have the true means, best_arm_share is the share of pulls of a best arm.
+        Where engines differ there is a column engine: rows of one engine faced the same rewards,
         rows of two engines only the same means and graphs.
         """
         import pandas as pd
 
+        from posse.lab.report.scoreboard import build_scoreboard
+
         rows = []
-        for result in self.values():
-            mean, error, low, high = mean_interval(result.regret[:, -1])
+        for score in build_scoreboard(self).rows:
+            mean, error, low, high = score.regret
             row = {"regret": mean, "standard_error": error, "low": low, "high": high}
-            share = result.best_arm_share()
+            share = score.best_arm_share
             rows.append(row if share is None else row | {"best_arm_share": share})
         table = pd.DataFrame(rows, index=pd.Index(list(self), name="algorithm"), dtype=float)
         if self.is_mixed:
@@ -117,7 +125,7 @@ class Comparison(Mapping[str, Result]):
         return pd.concat(tables, ignore_index=True)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file, which `posse.load` gives back exactly."""
+        """Write a netCDF file, which `posse.load` reads back exactly."""
         from posse.lab import storage
 
         storage.save(self, path)
@@ -144,46 +152,49 @@ class Comparison(Mapping[str, Result]):
     def report(self, folder: str | os.PathLike[str], title: str | None = None) -> Path:
         """Write a page of curves, tables, paired differences, tails and settings: index.html.
 
-        Beside it, in `files`, are the results, the experiment, tables and figures. The page needs
-        nothing but a browser; its path is returned.
+        The folder `files` beside it has the results, the experiment, tables and figures. The page
+        needs nothing but a browser. Its path is returned.
         """
         from posse.lab.report import writer as writing
 
-        return writing.write(self, Path(folder), title)
+        return writing.write_report(self, Path(folder), title)
 
-    def _first(self) -> Result:
+    def _first_result(self) -> Result:
         return next(iter(self.results.values()))
 
 
-# Results as notebooks show them: a small table of final regrets.
+# Tables for notebooks: `_repr_html_`.
 
 _HEADERS = ("regret", "standard error", "95% interval")
 
 
-def of_result(result: Result) -> str:
-    """The final regret of one algorithm."""
-    return notebook_tables.render_table(_size(result, result.engine), _HEADERS, [_numbers(result)])
+def render_result(result: Result) -> str:
+    """Render the final regret of one algorithm as an HTML table."""
+    return notebook_tables.render_table(
+        _write_caption(result, result.engine), _HEADERS, [_format_numbers(result)]
+    )
 
 
-def of_comparison(comparison: Comparison) -> str:
-    """A row for each algorithm: its final regret, and its engine where they differ."""
+def render_comparison(comparison: Comparison) -> str:
+    """Render a row for every algorithm: its final regret, and its engine where they differ."""
     first = next(iter(comparison.values()))
     headers = ["algorithm", *_HEADERS, *(["engine"] if comparison.is_mixed else [])]
     rows = [
-        [name, *_numbers(result), *([result.engine] if comparison.is_mixed else [])]
+        [name, *_format_numbers(result), *([result.engine] if comparison.is_mixed else [])]
         for name, result in comparison.items()
     ]
-    return notebook_tables.render_table(_size(first, comparison.engine), headers, rows)
+    return notebook_tables.render_table(_write_caption(first, comparison.engine), headers, rows)
 
 
-def _numbers(result: Result) -> list[str]:
-    """Mean, standard error and interval, in as many digits as the error allows."""
+def _format_numbers(result: Result) -> list[str]:
+    """Format mean, standard error and interval, with as many digits as the error allows."""
     summary = result.summary()
-    mean, *error = summary.pair().split(" ± ")
-    return [mean, error[0], summary.interval()] if error else [mean, "", ""]  # "" of one run
+    mean, *error = summary.format_mean().split(" ± ")
+    # One run has a mean, but neither error nor interval.
+    return [mean, error[0], summary.format_interval()] if error else [mean, "", ""]
 
 
-def _size(result: Result, engine: str) -> str:
+def _write_caption(result: Result, engine: str) -> str:
     return (
         f"Regret per agent at round {result.horizon:,}: {result.runs:,} runs, "
         f"{result.n_agents:,} agents, {result.n_arms:,} arms, engine {engine}"

@@ -1,4 +1,4 @@
-"""Parts of one simulation joined: `concat` of runs 0 to 49 and 50 to 99 is one call's 100 runs."""
+"""Concatenation: runs 0 to 49 and runs 50 to 99 of one simulation equal its 100 runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def concat(parts: Iterable[Comparison]) -> Comparison: ...
 def concat(parts: Any) -> Any:
     """Join results of one simulation that hold different runs, in any order, without a gap.
 
-    Equal to one call with all the runs, settings too. What is not of one simulation is refused.
+    Equal to one call with all the runs, settings included. Parts of different simulations are
+    refused.
 
     >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
     >>> task = bandit, network, posse.Decentralized(posse.ThompsonSampling())
@@ -29,29 +30,29 @@ def concat(parts: Any) -> Any:
     >>> bool((posse.concat(parts).regret == posse.simulate(*task, horizon=9, runs=10).regret).all())
     True
     """
-    given: list[Any] = list(parts) if isinstance(parts, Iterable) else []
-    if not given or not all(isinstance(part, Result | Comparison) for part in given):
+    items: list[Any] = list(parts) if isinstance(parts, Iterable) else []
+    if not items or not all(isinstance(part, Result | Comparison) for part in items):
         raise ValueError(
             "parts must be results such as [first, second] of simulate(..., runs=range(...)), "
             f"got {validation.format_value(parts)}"
         )
-    if len({type(part) for part in given}) > 1:
+    if len({type(part) for part in items}) > 1:
         raise ValueError("parts must be all results or all comparisons, got some of each")
-    if isinstance(given[0], Result):
-        return _joined(given)
-    names = list(given[0])
-    for part in given:
+    if isinstance(items[0], Result):
+        return _join_results(items)
+    names = list(items[0])
+    for part in items:
         if list(part) != names:
             raise ValueError(
                 "parts must compare the same algorithms in the same order, got "
                 f"{', '.join(names)} and {', '.join(part)}"
             )
-    results = {name: _joined([part[name] for part in given], f"{name}: ") for name in names}
+    results = {name: _join_results([part[name] for part in items], f"{name}: ") for name in names}
     return Comparison(results)
 
 
-def some_runs(result: Result, runs: range) -> Result:
-    """Some of the runs of a result, by their numbers: equal to one call with those."""
+def select_runs(result: Result, runs: range) -> Result:
+    """Select some runs of a result by their numbers: equal to one call with those runs."""
     if runs == result.run_numbers:
         return result
     first = result.run_numbers.start
@@ -61,22 +62,23 @@ def some_runs(result: Result, runs: range) -> Result:
         result.regret[part],
         result.pulls[part],
         result.engine,
-        result.settings | {"runs": ranges.to_setting(runs)},
+        result.settings | {"runs": ranges.encode_runs(runs)},
         {name: array[part] for name, array in result.kept.items()},
     )
 
 
-def _joined(parts: Sequence[Result], who: str = "") -> Result:
-    """One result of the runs of all."""
+def _join_results(parts: Sequence[Result], prefix: str = "") -> Result:
+    """Join results of one simulation, in the order of their runs."""
     ordered = sorted(parts, key=lambda part: part.run_numbers.start)
     first = ordered[0]
     for part in ordered[1:]:
-        _check_alike(first, part, who)
+        _check_same_simulation(first, part, prefix)
+    # Run r is the same in every part, so that parts in order, without gap or overlap, are one call.
     for before, after in pairwise(part.run_numbers for part in ordered):
         if before.stop != after.start:
-            both = f"{ranges.words(before)} and {ranges.words(after)}"
+            both = f"{ranges.describe_runs(before)} and {ranges.describe_runs(after)}"
             why = "overlap" if after.start < before.stop else "leave a gap"
-            raise ValueError(f"{who}{both} {why}: parts must hold each run once, without a gap")
+            raise ValueError(f"{prefix}{both} {why}: parts must hold each run once, without a gap")
     runs = range(first.run_numbers.start, ordered[-1].run_numbers.stop)
     kept = {name: np.concatenate([part.kept[name] for part in ordered]) for name in first.kept}
     return Result(
@@ -84,12 +86,12 @@ def _joined(parts: Sequence[Result], who: str = "") -> Result:
         np.concatenate([part.regret for part in ordered]),
         np.concatenate([part.pulls for part in ordered]),
         first.engine,
-        first.settings | {"runs": ranges.to_setting(runs)},
+        first.settings | {"runs": ranges.encode_runs(runs)},
         kept,
     )
 
 
-def _check_alike(first: Result, part: Result, who: str) -> None:
+def _check_same_simulation(first: Result, part: Result, prefix: str) -> None:
     """Refuse results of different simulations."""
     keys = [key for key in {**first.settings, **part.settings} if key != "runs"]
     differing = [key for key in keys if first.settings.get(key) != part.settings.get(key)]
@@ -102,7 +104,7 @@ def _check_alike(first: Result, part: Result, who: str) -> None:
     if first.pulls.shape[1:] != part.pulls.shape[1:] and not differing:
         differing.append("numbers of agents or arms")
     if differing:
+        both = " and ".join(ranges.describe_runs(result.run_numbers) for result in (first, part))
         raise ValueError(
-            f"{who}{ranges.words(first.run_numbers)} and {ranges.words(part.run_numbers)} are of "
-            f"different simulations: they differ in {', '.join(differing)}"
+            f"{prefix}{both} are of different simulations: they differ in {', '.join(differing)}"
         )

@@ -1,7 +1,7 @@
 """Experiments as data: a bandit, a network, some algorithms and how long to run them.
 
-A TOML file holds one (`read_experiment`, `write_experiment`), and a saved result gives its own
-back (`experiment_of`). Functions in files are named 'module:function'.
+A TOML file holds one experiment (`read_experiment`, `write_experiment`); the settings of a result
+give back its experiment (`experiment_of`). Files name functions as 'module:function'.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from posse.lab import run_ranges as ranges
 from posse.lab import simulation as keeping
 from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
-from posse.lab.jobs.scheduler import try_out
-from posse.lab.recording import check_record
+from posse.lab.jobs.scheduler import dry_run_jobs
 from posse.lab.results import Result
-from posse.lab.simulation import Job
-from posse.lab.simulator import compare, engine_of_each, jobs_of
+from posse.lab.simulation import Job, check_record
+from posse.lab.simulator import compare, expand_engines, plan_jobs
 from posse.networks import Network
 from posse.serialization import toml
 from posse.serialization.decode import from_data
@@ -38,10 +37,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Experiment:
-    """Algorithms by name on one bandit and network; the rest is as in `posse.compare`.
+    """The arguments of `posse.compare` as data: algorithms by name, one bandit and network.
 
-    single: whether it stands for `posse.simulate` of its one algorithm, so that it runs to a
-    Result and not to a Comparison of one.
+    single: whether it stands for `posse.simulate` of its one algorithm: `run` then returns a
+    Result instead of a Comparison of one.
     """
 
     bandit: AnyBandit
@@ -69,38 +68,38 @@ class Experiment:
             )
         horizon = validation.validate_integer("horizon", self.horizon, at_least=1)
         check_record(self.record, horizon)
-        runs = ranges.runs_of(self.runs)
+        runs = ranges.parse_runs(self.runs)
         self.bandit.check_runs(runs.stop)
         self.bandit.check_agents(self.network.n_agents)
         fields = {
             "algorithms": MappingProxyType(dict(self.algorithms)),
             "horizon": horizon,
-            "runs": ranges.plain(runs),
+            "runs": ranges.simplify_runs(runs),
             "seed": validation.validate_integer("seed", self.seed, at_least=0),
-            "record": _plain(self.record),
-            "engine": _engine(engine_of_each(self.engine, self.algorithms)),
-            "keep": keeping.checked(self.keep),
+            "record": _plain_record(self.record),
+            "engine": _merge_engines(expand_engines(self.engine, self.algorithms)),
+            "keep": keeping.validate_keep(self.keep),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # a mapping proxy cannot be pickled
-        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        # A mapping proxy cannot be pickled.
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         plain = {
             key: dict(value) if isinstance(value, MappingProxyType) else value
-            for key, value in given.items()
+            for key, value in values.items()
         }
         return Experiment, tuple(plain.values())
 
     @property
     def n_runs(self) -> int:
         """The number of runs."""
-        return len(ranges.runs_of(self.runs))
+        return len(ranges.parse_runs(self.runs))
 
     def jobs(self) -> dict[str, Job]:
-        """What is to be played, by name: checked, and strangers' parts tried out."""
-        jobs = jobs_of(
+        """Validate the experiment, with a dry run of user-defined parts, and return its jobs."""
+        jobs = plan_jobs(
             self.bandit,
             self.network,
             self.algorithms,
@@ -111,7 +110,7 @@ class Experiment:
             record=self.record,
             keep=self.keep,
         )
-        try_out(jobs)
+        dry_run_jobs(jobs)
         return jobs
 
     def run(
@@ -123,7 +122,7 @@ class Experiment:
     ) -> Comparison | Result:
         """Compare the algorithms, or simulate the one algorithm of a single experiment.
 
-        engine: in place of the experiment's own.
+        engine: replaces the engine of the experiment
         """
         comparison = self.compare(engine=engine, threads=threads, progress=progress)
         return next(iter(comparison.values())) if self.single else comparison
@@ -135,7 +134,7 @@ class Experiment:
         threads: int | None = None,
         progress: bool = False,
     ) -> Comparison:
-        """Compare the algorithms, as `posse.compare` does; a single one too."""
+        """Run `posse.compare`, for a single algorithm too."""
         return compare(
             self.bandit,
             self.network,
@@ -152,15 +151,15 @@ class Experiment:
 
 
 def read_experiment(path: str | os.PathLike[str]) -> Experiment:
-    """Read a TOML file; what is wrong with it is said in one sentence that names the key.
+    """Read an experiment from a TOML file; an error names the key at fault.
 
-    Modules of functions may be installed, or lie beside the file.
+    Modules that the file names may be installed, or be in the folder of the file.
     """
-    return read_file(path, experiment_from_toml)
+    return build_from_file(path, experiment_from_toml)
 
 
-def read_file(path: str | os.PathLike[str], build: Callable[[str], T]) -> T:
-    """What a file's text describes; modules beside it can be imported meanwhile."""
+def build_from_file(path: str | os.PathLike[str], build: Callable[[str], T]) -> T:
+    """Read a text file and build a value of it; modules in its folder can be imported."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -169,7 +168,7 @@ def read_file(path: str | os.PathLike[str], build: Callable[[str], T]) -> T:
         raise ValueError(f"{path} is not a text file (TOML is UTF-8)") from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    with _importable(Path(path).parent):
+    with _import_from(Path(path).parent):
         try:
             return build(text)
         except ValueError as error:
@@ -187,10 +186,10 @@ def experiment_from_toml(text: str) -> Experiment:
 
 
 def experiment_to_toml(experiment: Experiment) -> str:
-    """Describe an experiment in TOML, from which `experiment_from_toml` makes an equal one."""
+    """Write an experiment as TOML text; `experiment_from_toml` reads an equal one from it."""
     e = experiment
     head: dict[str, Any] = {"title": e.title, "horizon": e.horizon}
-    head |= {"runs": ranges.to_setting(ranges.runs_of(e.runs)), "seed": e.seed}
+    head |= {"runs": ranges.encode_runs(ranges.parse_runs(e.runs)), "seed": e.seed}
     for name, default in {"record": None, "engine": "auto", "keep": (), "single": False}.items():
         if (value := getattr(e, name)) != default:
             head[name] = to_data(value)
@@ -201,24 +200,25 @@ def experiment_to_toml(experiment: Experiment) -> str:
         tables["algorithms", name] = to_data(algorithm)
     for path, table in tables.items():
         _refuse_repr_only(".".join(path), table)
-    sections = [toml.format_section(path, _short(table)) for path, table in tables.items()]
+    sections = [toml.format_section(path, _shorten_table(table)) for path, table in tables.items()]
     text = "\n\n".join([toml.format_section((), head), *sections]) + "\n"
+    # Read back at once: a file that gives another experiment would be found out years later.
     if experiment_from_toml(text) != experiment:
         raise ValueError("this experiment would not come back the same from a TOML file")
     return text
 
 
 def write_experiment(experiment: Experiment, path: str | os.PathLike[str]) -> None:
-    """Write a TOML file, wholly or not at all."""
+    """Write an experiment to a TOML file, atomically."""
     text = experiment_to_toml(experiment)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def experiment_of(result: Result | Comparison) -> Experiment:
-    """Read back, from the settings of a result, the experiment that gave it (without its title).
+    """Rebuild the experiment of a result from its settings (without the title).
 
-    It runs on the engines that gave the result, to the same numbers.
+    It names the engines that the result ran on, so that a rerun gives the same numbers.
     """
     if not isinstance(result, Result | Comparison):
         raise ValueError(
@@ -227,20 +227,23 @@ def experiment_of(result: Result | Comparison) -> Experiment:
     single = isinstance(result, Result)
     results = {"algorithm": result} if isinstance(result, Result) else dict(result)
     first = next(iter(results.values()))
-    made_by = ("bandit", "network", "horizon", "runs", "seed")
-    for name, each in results.items():
-        if lacking := [key for key in (*made_by, "algorithm") if key not in each.settings]:
-            raise ValueError(
-                f"{name!r} cannot be rerun: its settings do not tell {', '.join(lacking)}"
-            )
-        if differ := [key for key in made_by if each.settings[key] != first.settings[key]]:
+    shared_keys = ("bandit", "network", "horizon", "runs", "seed")
+    for name, own_result in results.items():
+        if lacking := [
+            key for key in (*shared_keys, "algorithm") if key not in own_result.settings
+        ]:
+            raise ValueError(f"{name!r} cannot be rerun: its settings lack {', '.join(lacking)}")
+        if differ := [
+            key for key in shared_keys if own_result.settings[key] != first.settings[key]
+        ]:
             raise ValueError(
                 f"{name!r} and {next(iter(results))!r} cannot be rerun as one experiment: they "
                 f"differ in {' and '.join(differ)}"
             )
+    # record=None is shorter than the list of all rounds, and equal to it.
     every_round = len(first.times) == first.horizon
-    shared = {key: first.settings[key] for key in made_by}
-    algorithms = {name: each.settings["algorithm"] for name, each in results.items()}
+    shared = {key: first.settings[key] for key in shared_keys}
+    algorithms = {name: own_result.settings["algorithm"] for name, own_result in results.items()}
     for path, part in find_repr_only({**shared, "algorithms": algorithms}).items():
         raise ValueError(
             f"{path} cannot be rerun: the file only shows {part}; "
@@ -250,7 +253,7 @@ def experiment_of(result: Result | Comparison) -> Experiment:
         **shared,
         **({} if every_round else {"record": first.times.tolist()}),
         "algorithms": algorithms,
-        "engine": _engine({name: each.engine for name, each in results.items()}),
+        "engine": _merge_engines({name: own_result.engine for name, own_result in results.items()}),
         "keep": first.settings.get("keep", []),
         "single": single,
     }
@@ -258,8 +261,8 @@ def experiment_of(result: Result | Comparison) -> Experiment:
 
 
 @contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    """Find modules in a folder too, after all others, so that none of its files hides a library."""
+def _import_from(folder: Path) -> Iterator[None]:
+    """Let modules of a folder be imported, after all others, so that none hides a library."""
     place = str(folder.resolve())
     if place in sys.path:
         yield
@@ -271,30 +274,30 @@ def _importable(folder: Path) -> Iterator[None]:
         sys.path.remove(place)
 
 
-def _engine(engines: Mapping[str, str]) -> str | Mapping[str, str]:
-    """One engine where all have the same."""
+def _merge_engines(engines: Mapping[str, str]) -> str | Mapping[str, str]:
+    """Write one name where all algorithms have the same engine."""
     names = set(engines.values())
     return names.pop() if len(names) == 1 else MappingProxyType(dict(engines))
 
 
-def _plain(record: Any) -> Any:
-    """Rounds to record as plain numbers."""
+def _plain_record(record: Any) -> Any:
+    """Encode `record=` as plain numbers."""
     rounds = to_data(record)
     return tuple(rounds) if isinstance(rounds, list) else rounds
 
 
-def _short(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a value without fields by its name alone."""
-    short = {}
+def _shorten_table(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace tables that hold only a name by that name."""
+    shortened = {}
     for key, item in table.items():
         if isinstance(item, Mapping):
-            item = item["name"] if list(item) == ["name"] else _short(item)
-        short[key] = item
-    return short
+            item = item["name"] if list(item) == ["name"] else _shorten_table(item)
+        shortened[key] = item
+    return shortened
 
 
 def _refuse_repr_only(path: str, data: Any) -> None:
-    """Refuse functions and classes that a file could not name."""
+    """Refuse functions and classes that cannot be imported by name."""
     for part in find_repr_only(data).values():
         raise ValueError(
             f"{path}: {part} cannot be written to a file: define it in a module, as a function or "

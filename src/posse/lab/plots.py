@@ -1,4 +1,4 @@
-"""One look for all regret curves: the mean over runs inside a band, named at its end."""
+"""Regret curves: the mean over runs inside a band, with the name at the end of the curve."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from posse.lab.comparisons import Comparison
     from posse.lab.results import Result
 
-# Okabe and Ito's colours, safe for colour-blind readers (without yellow, which is lost on white),
-# and dashes in line widths. Seven of the one and five of the other have no common factor: 35
-# curves before a pair comes back. The report's page draws with these tables, too.
+# Okabe and Ito's colours, safe for colour-blind readers (without yellow, which is invisible on
+# white), and dashes in line widths. Seven colours and five dashes have no common factor, so that
+# 35 curves differ. The report page uses these tables too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[tuple[float, ...], ...] = (
     (), (4, 2), (6, 1.8, 1.2, 1.8), (1.2, 1.6), (7, 1.5, 1.2, 1.5, 1.2, 1.5)
@@ -34,7 +34,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
 
 # More points than a page can show only make slow and heavy figures.
 POINTS = 2000
-# What a logarithmic axis of regret shows at most: the first rounds would press all else together.
+# Decades of a logarithmic axis of regret: more would let the first rounds compress the rest.
 DECADES = 4
 # Final regrets farther apart than this need a logarithmic axis to be seen side by side.
 WIDE = 10
@@ -56,7 +56,7 @@ def new_axes() -> Axes:
 
     with ignore_open_figures():
         axes = plt.figure(figsize=SIZE, dpi=150, layout="constrained").add_subplot()
-    dress(axes)
+    style_axes(axes)
     return axes
 
 
@@ -72,8 +72,8 @@ def ignore_open_figures() -> Iterator[None]:
         yield
 
 
-def dress(axes: Axes) -> None:
-    """Give axes the house look: no box, a faint grid, curves that start at the edge."""
+def style_axes(axes: Axes) -> None:
+    """Style axes: no box, a faint grid, curves that start at the edge."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
@@ -98,19 +98,21 @@ def draw_result(
     from matplotlib.lines import Line2D
 
     validation.validate_choice("bands", bands, BANDS)
-    drawn = shown(len(result.times))
-    times = result.times[drawn]
-    regret = result.regret[:, drawn]
+    indices = choose_points(len(result.times))
+    times = result.times[indices]
+    regret = result.regret[:, indices]
     mean, _, low, high = mean_interval(regret)
     if bands == "quantiles":
         low, high = np.quantile(regret, (0.05, 0.95), axis=0)
-    options = look(len(axes.lines), points=len(times)) | normalize_kwargs(line_options, Line2D)
+    options = line_style(len(axes.lines), points=len(times)) | normalize_kwargs(
+        line_options, Line2D
+    )
     (line,) = axes.plot(times, mean, label=label, **options)
     if result.runs > 1:
         axes.fill_between(
             times, low, high, color=line.get_color(), alpha=0.18, linewidth=0, zorder=1.5
         )
-    # whoever named the axes before knows better
+    # Labels that the caller has set stay.
     axes.set_xlabel(axes.get_xlabel() or "round")
     axes.set_ylabel(axes.get_ylabel() or "regret per agent")
     set_logarithmic(axes, log)
@@ -131,16 +133,16 @@ def draw_comparison(
     ]
     set_logarithmic(axes, log)
     if title is not None:
-        axes.set_title(_cut(title), parse_math=False)
+        axes.set_title(_truncate(title), parse_math=False)
     if not label_ends(axes, lines):
-        # long handles: a short one does not show which line style it is
-        many = -(-len(lines) // _ROWS)  # columns
-        size = "medium" if many == 1 else "x-small"
-        legend = axes.legend(frameon=False, handlelength=3, ncols=many, fontsize=size)
-        legend.set_in_layout(False)  # or one larger than the axes would leave them no room
+        # Short handles would not show the line style.
+        columns = -(-len(lines) // _ROWS)  # columns
+        size = "medium" if columns == 1 else "x-small"
+        legend = axes.legend(frameon=False, handlelength=3, ncols=columns, fontsize=size)
+        legend.set_in_layout(False)  # a legend larger than the axes would shrink them to nothing
         for text in legend.get_texts():
-            text.set_parse_math(False)  # a name with dollar signs is no formula
-            text.set_text(_cut(text.get_text()))
+            text.set_parse_math(False)  # dollar signs in a name are not TeX
+            text.set_text(_truncate(text.get_text()))
 
 
 def set_logarithmic(axes: Axes, log: bool | str) -> None:
@@ -154,46 +156,46 @@ def set_logarithmic(axes: Axes, log: bool | str) -> None:
     heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
     if (bottom := log_bottom(heights)) is not None:
         axes.set_yscale("log", nonpositive="clip")
-        # bands reach down to zero, and the axis would follow them
+        # Bands reach down to zero, and the axis would follow them.
         axes.set_ylim(bottom=bottom)
 
 
 def log_bottom(heights: NDArray[np.float64]) -> float | None:
-    """Where a logarithmic axis of these begins; None where all is zero, which has no logarithm."""
-    seen = heights[heights > 0]
-    return float(0.8 * max(seen.min(), seen.max() / 10**DECADES)) if seen.size else None
+    """Give the lower end of a logarithmic axis; None where no value is positive."""
+    positive = heights[heights > 0]
+    return float(0.8 * max(positive.min(), positive.max() / 10**DECADES)) if positive.size else None
 
 
 def is_wide(results: ArrayLike) -> bool:
-    """Whether final regrets are so far apart that a linear axis hides the smallest."""
+    """Whether final regrets are so far apart that a linear axis would hide the smallest."""
     ends = np.asarray(results, float)
-    seen = ends[ends > 0]
-    return bool(seen.size and seen.max() > WIDE * seen.min())
+    positive = ends[ends > 0]
+    return bool(positive.size and positive.max() > WIDE * positive.min())
 
 
-def spread(wanted: ArrayLike, gap: float, low: float, high: float) -> NDArray[np.float64]:
-    """Move places as little as need be until they are a gap apart and inside low to high.
+def spread_labels(heights: ArrayLike, gap: float, low: float, high: float) -> NDArray[np.float64]:
+    """Move labels as little as possible until they are a gap apart and between low and high.
 
-    The squares of all moves are least (isotonic regression of the places less their gaps). There
+    The sum of squared moves is least: isotonic regression of the heights minus their gaps. There
     must be room: (number - 1) * gap <= high - low.
     """
     from scipy.optimize import isotonic_regression
 
-    places = np.asarray(wanted, dtype=np.float64)
+    places = np.asarray(heights, dtype=np.float64)
     order = np.argsort(places, kind="stable")
     steps = gap * np.arange(len(places))
     moved = isotonic_regression(places[order] - steps).x
-    found = np.empty_like(places)
-    found[order] = np.clip(moved, low, max(low, high - gap * (len(places) - 1))) + steps
-    return found
+    spaced = np.empty_like(places)
+    spaced[order] = np.clip(moved, low, max(low, high - gap * (len(places) - 1))) + steps
+    return spaced
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: float = 200) -> None:
-    """Write a figure as PNG, PDF or SVG, by the suffix of the path: wholly or not at all."""
+    """Write a figure as PNG, PDF or SVG, by the suffix of the path, atomically."""
     kind = validation.validate_choice(
         "figure format", Path(path).suffix.lower().lstrip("."), FORMATS
     )
-    # no dates inside: the same figure is the same file
+    # Without a date, equal figures are equal files.
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
     with atomic_write(path) as temporary:
         figure.savefig(temporary, format=kind, dpi=dpi, metadata=undated)
@@ -204,14 +206,15 @@ def write_comparison(comparison: Comparison, title: str, paths: Sequence[Path]) 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=SIZE, layout="constrained")  # which no window knows
+    # Not a figure of pyplot, which would open a window for it, or keep it for ever.
+    figure = Figure(figsize=SIZE, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    dress(axes)
-    # on a linear axis the best algorithms would lie on the axis itself
+    style_axes(axes)
+    # On a linear axis the curves of the best algorithms would lie on the axis itself.
     wide = is_wide([result.summary().mean for result in comparison.values()])
     with warnings.catch_warnings():
-        # a script that the font lacks: tables have the name as it is
+        # The font may lack a script; tables have the name in full.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         draw_comparison(axes, comparison, title or None, log="y" if wide else False)
         for path in paths:
@@ -228,17 +231,21 @@ def label_ends(axes: Axes, lines: list[Line2D]) -> bool:
     points = 72 / figure.dpi  # of a pixel
     box = axes.get_window_extent()
     ends = [tuple(np.asarray(line.get_xydata())[-1]) for line in lines]
-    texts = [f"{line.get_label()}  {short(y)}" for line, (_, y) in zip(lines, ends, strict=True)]
+    texts = [
+        f"{line.get_label()}  {format_number(y)}" for line, (_, y) in zip(lines, ends, strict=True)
+    ]
+    # A letter is 0.55 of the font size wide, on average; labels may take 40% of the figure.
     too_wide = max(map(len, texts)) * 0.55 * _LABEL > 0.4 * figure.get_figwidth() * 72
     if figure.get_layout_engine() is None or too_wide:
         return False
-    # the layout leaves less height than there is now
+    # The layout will leave less height than there is now.
     if len(lines) * _LINE > 0.85 * box.height * points:
         return False
-    axes.get_ylim()  # so that the limits are those of all curves
+    # Reading the limits makes matplotlib update them to all curves.
+    axes.get_ylim()
     heights = (axes.transData.transform(ends)[:, 1] - box.y0) * points
     heights = np.nan_to_num(heights, neginf=0.0)  # a regret of zero on a logarithmic axis
-    places = spread(heights, _LINE, 0, box.height * points)
+    places = spread_labels(heights, _LINE, 0, box.height * points)
     for line, text, end, place, height in zip(lines, texts, ends, places, heights, strict=True):
         axes.annotate(
             text,
@@ -262,29 +269,29 @@ def label_ends(axes: Axes, lines: list[Line2D]) -> bool:
     return True
 
 
-def short(value: float) -> str:
-    """A number of three digits, or all before its point."""
+def format_number(value: float) -> str:
+    """Format a number with three digits, or with all digits before the point."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
 
-def shown(length: int, points: int = POINTS) -> NDArray[np.intp]:
-    """Choose the positions to draw: all of a short curve, else some evenly and in all decades."""
+def choose_points(length: int, points: int = POINTS) -> NDArray[np.intp]:
+    """Choose the points to draw: all of a short curve, else some evenly and log-spaced."""
     if length <= points:
         return np.arange(length)
     even = np.linspace(0, length - 1, points)
-    # so that the curve has its beginning on a logarithmic axis too
+    # Log-spaced points show the beginning of the curve on a logarithmic axis.
     decades = np.geomspace(1, length, points) - 1
     return np.unique(np.rint(np.concatenate([even, decades])).astype(np.intp))
 
 
-def _cut(text: str) -> str:
-    """As much of a text as a figure is wide."""
+def _truncate(text: str) -> str:
+    """Truncate a text to the width of a figure."""
     return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
 
 
-def look(index: int, points: int) -> dict[str, Any]:
-    """Give curve number `index` a colour and a line style, which tells it apart in grey too."""
+def line_style(index: int, points: int) -> dict[str, Any]:
+    """Give curve number `index` a colour, and a line style that distinguishes it in grey."""
     dash = DASHES[index % len(DASHES)]
-    look = {"color": COLOURS[index % len(COLOURS)], "linestyle": (0, dash) if dash else "-"}
-    # a single point has no line to be seen by
-    return look | {"linewidth": 1.8, "marker": "o" if points == 1 else "None"}
+    style = {"color": COLOURS[index % len(COLOURS)], "linestyle": (0, dash) if dash else "-"}
+    # A single point has no line, and needs a marker.
+    return style | {"linewidth": 1.8, "marker": "o" if points == 1 else "None"}

@@ -1,4 +1,4 @@
-"""A progress bar for anything slow; silent and free when not asked for."""
+"""Progress bars on standard error, shown only on request."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Advance = Callable[[int], None]
 
 
 class Bars:
-    """What a simulation tells of its progress; this one keeps it to itself."""
+    """Receiver of a simulation's progress; this base class shows nothing."""
 
-    def advance_of(self, name: str) -> Advance:
-        """What advances the bar of a name, which starts now."""
+    def start_bar(self, name: str) -> Advance:
+        """Start the clock of a bar and return the function that advances it."""
         return lambda steps: None
 
-    def compiling(self, seconds: int) -> None:
-        """Kernels are compiled before the first round, which somebody waits for."""
-        print(_compiling(seconds), file=sys.stderr, flush=True)
+    def announce_compilation(self, seconds: int) -> None:
+        """Announce that kernels are compiled before the first round, and for how long."""
+        print(_compilation_notice(seconds), file=sys.stderr, flush=True)
 
 
 class RichBars(Bars):
-    """One bar a name."""
+    """One bar of `rich` for every name."""
 
     def __init__(self, bars: Progress, names: Iterable[str], total: int) -> None:
         self._bars = bars
@@ -36,33 +36,33 @@ class RichBars(Bars):
             name: bars.add_task(name or "simulating", total=total, start=False) for name in names
         }
 
-    def advance_of(self, name: str) -> Advance:
-        """What advances the bar of a name, which starts now."""
+    def start_bar(self, name: str) -> Advance:
+        """Start the clock of a bar and return the function that advances it."""
         task = self._tasks[name]
         self._bars.start_task(task)
-        return _in_steps(lambda steps: self._bars.advance(task, steps), self._total)
+        return _throttle(lambda steps: self._bars.advance(task, steps), self._total)
 
-    def compiling(self, seconds: int) -> None:
-        """The same line, above the bars."""
-        self._bars.console.print(_compiling(seconds), markup=False, highlight=False)
+    def announce_compilation(self, seconds: int) -> None:
+        """Print the same line above the bars."""
+        self._bars.console.print(_compilation_notice(seconds), markup=False, highlight=False)
 
 
-def _compiling(seconds: int) -> str:
+def _compilation_notice(seconds: int) -> str:
     return f"compiling kernels (once, about {seconds} s)"
 
 
 @contextmanager
 def progress_bar(names: Iterable[str], total: int, show: bool) -> Iterator[Bars]:
-    """One bar per name, where they are to be shown."""
+    """Show one bar for every name, if requested."""
     if not show:
         yield Bars()
         return
-    with new_bars() as bars:
+    with create_progress() as bars:
         yield RichBars(bars, names, total)
 
 
-def new_bars() -> Progress:
-    """Bars on standard error, so that tables on standard output can be piped."""
+def create_progress() -> Progress:
+    """Create bars on standard error, so that tables on standard output can be piped."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -81,17 +81,18 @@ def new_bars() -> Progress:
     return Progress(*columns, console=Console(stderr=True))
 
 
-def _in_steps(advance: Advance, total: int) -> Advance:
-    """Pass progress on in hundredths of the whole, so that the bar costs nothing measurable."""
+def _throttle(advance: Advance, total: int) -> Advance:
+    """Pass progress on in hundredths of the total, so that the bar costs no measurable time."""
+    # Threads advance one bar: counts are added under a lock, the bar is drawn outside it.
     lock = threading.Lock()
-    pending = done = 0
+    pending = finished = 0
 
     def add(steps: int) -> None:
-        nonlocal pending, done
+        nonlocal pending, finished
         with lock:
             pending += steps
-            done += steps
-            if pending * 100 < total and done < total:
+            finished += steps
+            if pending * 100 < total and finished < total:
                 return
             flushed = pending
             pending = 0

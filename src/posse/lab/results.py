@@ -1,4 +1,4 @@
-"""The mean regret of a result in a sentence."""
+"""Result: the regret and pulls of every run of one algorithm, with settings for a rerun."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from posse import validation
 from posse.lab import run_ranges as ranges
-from posse.lab.simulation import KEEP, arm_orders, dims_in
+from posse.lab.simulation import KEEP, draw_arm_orders, infer_dims
 from posse.lab.statistics import mean_interval
 
 if TYPE_CHECKING:
@@ -36,46 +36,44 @@ class Summary:
     horizon: int
 
     def __str__(self) -> str:
-        where = f"regret per agent at round {self.horizon}: {self.pair()}"
+        where = f"regret per agent at round {self.horizon}: {self.format_mean()}"
         if self.runs == 1:
             return f"{where} (1 run, no interval)"
-        return f"{where} (95% interval {self.interval()}, {self.runs} runs)"
+        return f"{where} (95% interval {self.format_interval()}, {self.runs} runs)"
 
-    def interval(self) -> str:
-        """Write the ends of the 95% interval, in as many digits as the error allows."""
-        low, high = (_rounded(end, self.standard_error) for end in (self.low, self.high))
+    def format_interval(self) -> str:
+        """Format the 95% interval, with as many digits as the error allows."""
+        low, high = (_round_to_error(end, self.standard_error) for end in (self.low, self.high))
         return f"{low} to {high}"
 
-    def pair(self) -> str:
-        """Write the mean ± the standard error, in as many digits as the error allows."""
-        mean = _rounded(self.mean, self.standard_error)
+    def format_mean(self) -> str:
+        """Format the mean ± the standard error, with as many digits as the error allows."""
+        mean = _round_to_error(self.mean, self.standard_error)
         if self.runs == 1:
             return mean
-        return f"{mean} ± {_rounded(self.standard_error, self.standard_error)}"
+        return f"{mean} ± {_round_to_error(self.standard_error, self.standard_error)}"
 
 
-def _rounded(value: float, error: float) -> str:
-    """Write a number in as many decimals as give its error two digits."""
-    if not error > 0:  # none or unknown
+def _round_to_error(value: float, error: float) -> str:
+    """Format a number with so many decimals that its error has two digits."""
+    if not error > 0:  # zero, or nan of a single run
         return f"{value:.6g}"
     return f"{value:.{max(0, 1 - math.floor(math.log10(error)))}f}"
 
 
-# The arrays and settings of a result: checked, copied where they could be changed, read-only.
-
-# the largest count that the file format holds
+# The result file stores counts in 32 bits.
 LARGEST = np.iinfo(np.int32).max
 
 
-def read_only(
+def validate_array(
     name: str, values: ArrayLike, ndim: int, dtype: DTypeLike, finite: bool = True
 ) -> NDArray[Any]:
-    """Check the axes and the range of an array and make it read-only."""
+    """Validate the axes and the range of an array; copy it unless it is read-only already."""
     array = np.asarray(values)
-    kinds, what = ("iuf", "numbers") if dtype is np.float64 else ("iu", "whole numbers")
+    kinds, kind_name = ("iuf", "numbers") if dtype is np.float64 else ("iu", "whole numbers")
     if array.ndim != ndim or array.size == 0 or array.dtype.kind not in kinds:
         raise ValueError(
-            f"{name} must be a non-empty array of {what} with {ndim} axes, "
+            f"{name} must be a non-empty array of {kind_name} with {ndim} axes, "
             f"got shape {array.shape} of {array.dtype}"
         )
     if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -88,40 +86,37 @@ def read_only(
     return array
 
 
-def read_only_kept(
+def validate_kept(
     kept: Mapping[str, ArrayLike], sizes: Mapping[str, int], settings: Mapping[str, Any]
 ) -> dict[str, NDArray[Any]]:
-    """What was kept, in the order of the table, if it has the axes that the table says.
+    """Validate the axes of kept arrays against KEEP, and return them in its order.
 
-    sizes: of the axes that are known; the others are free.
+    sizes: of the axes that regret and pulls determine; the others may have any size
     """
     for name in kept:
         validation.validate_choice("kept", name, KEEP)
     checked = {}
     for name in [name for name in KEEP if name in kept]:
-        dims = dims_in(name, np.ndim(kept[name]), settings)
-        array = read_only(f"kept {name}", kept[name], len(dims), np.float64, finite=False)
-        wanted = tuple(sizes.get(dim, size) for dim, size in zip(dims, array.shape, strict=True))
-        if array.shape != wanted:
+        dims = infer_dims(name, np.ndim(kept[name]), settings)
+        array = validate_array(f"kept {name}", kept[name], len(dims), np.float64, finite=False)
+        expected = tuple(sizes.get(dim, size) for dim, size in zip(dims, array.shape, strict=True))
+        if array.shape != expected:
             raise ValueError(
-                f"kept {name} must have shape ({', '.join(dims)}) = {wanted}, got {array.shape}"
+                f"kept {name} must have shape ({', '.join(dims)}) = {expected}, got {array.shape}"
             )
         checked[name] = array
     return checked
 
 
-def plain(value: Any) -> Any:
-    """Copy in JSON's own types, so that what is loaded equals what was saved."""
+def to_json_types(value: Any) -> Any:
+    """Copy settings in JSON's types, so that loaded settings equal the saved ones."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_json_types(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [to_json_types(item) for item in value]
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     return value
-
-
-# What a simulation returns: the regret and the pulls of every run, to look at and to keep.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,12 +126,12 @@ class Result:
     times:    (len,) the rounds recorded, from 1 on, the last being the horizon
     regret:   (runs, len) cumulative pseudo-regret up to each time, averaged over agents
     pulls:    (runs, agents, arms) how often each agent played each arm
-    engine:   what ran it
-    settings: how to run it again, in plain JSON values
-    kept:     what else was kept of each run, by the names of `posse.simulate(..., keep=...)`
+    engine:   "compiled" or "reference"
+    settings: all that a rerun needs, in plain JSON values
+    kept:     further arrays, by the names of `posse.simulate(..., keep=...)`
 
-    Arms are in the order of the bandit's means. The arrays are read-only. They are copied unless
-    they are so already.
+    Arms are in the order of the bandit's means. The arrays are read-only: writeable ones are
+    copied.
     """
 
     times: NDArray[np.int64]
@@ -147,9 +142,9 @@ class Result:
     kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        times = read_only("times", self.times, 1, np.int64)
-        regret = read_only("regret", self.regret, 2, np.float64)
-        pulls = read_only("pulls", self.pulls, 3, np.int32)
+        times = validate_array("times", self.times, 1, np.int64)
+        regret = validate_array("regret", self.regret, 2, np.float64)
+        pulls = validate_array("pulls", self.pulls, 3, np.int32)
         if times[0] < 1 or np.any(times[1:] <= times[:-1]):
             raise ValueError("times must be rounds from 1 on, each later than the one before")
         if regret.shape != (len(pulls), len(times)):
@@ -162,17 +157,18 @@ class Result:
         if not isinstance(self.settings, Mapping):
             raise ValueError(f"settings must be a dict, got {self.settings!r}")
         fields: dict[str, Any] = {"times": times, "regret": regret, "pulls": pulls}
-        fields |= {"settings": plain(self.settings)}
+        fields |= {"settings": to_json_types(self.settings)}
+        # The dataclass is frozen, and its fields are normalised here, once.
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         sizes = dict(zip(("run", "agent", "arm", "time"), (*pulls.shape, len(times)), strict=True))
-        kept = read_only_kept(self.kept, sizes, self.settings)
+        kept = validate_kept(self.kept, sizes, self.settings)
         object.__setattr__(self, "kept", MappingProxyType(kept))
 
     @property
     def agent_regret(self) -> NDArray[np.float64]:
         """The cumulative pseudo-regret of each agent, (runs, agents, len(times))."""
-        return self._kept("agents")
+        return self._get_kept("agents")
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -181,44 +177,44 @@ class Result:
         Where they drift, those of each recorded round: (runs, len(times), arms), or with agents
         (runs, len(times), agents, arms).
         """
-        return self._kept("means")
+        return self._get_kept("means")
 
     @property
     def numbers_sent(self) -> NDArray[np.float64]:
-        """How many numbers an agent has sent up to each time, on average: (runs, len(times))."""
-        return self._kept("messages")
+        """The numbers that an agent has sent up to each time, on average: (runs, len(times))."""
+        return self._get_kept("messages")
 
     @property
     def beliefs(self) -> NDArray[np.float64]:
         """Every agent's belief at each time: (runs, len(times), coordinates, agents, arms).
 
-        Coordinates are those of the family that the algorithm believes in.
+        Coordinates are those of the algorithm's reward model.
         """
-        return self._kept("beliefs")
+        return self._get_kept("beliefs")
 
     @property
     def signs(self) -> NDArray[np.float64]:
         """The sketch of every belief at each time: (runs, len(times), 1 + 16, agents, arms).
 
-        `posse.calibrate` makes a belief by it as sure as its evidence allows: first the sum of the
-        weights of all pulls in it, then sums of weight times random sign.
+        First the sum of the weights of all pulls in the belief, then sums of weight times random
+        sign. `posse.calibrate` estimates the effective sample size of a belief from them.
         """
-        return self._kept("signs")
+        return self._get_kept("signs")
 
     @property
     def arm_order(self) -> NDArray[np.intp]:
         """The arm here that was arm 0, 1, ... to the algorithm, in each run: (runs, arms).
 
-        Arms are played in a random order in every run, so that no position is favoured. Whoever
-        looks inside an algorithm of one's own finds here which arm it spoke of.
+        Arms are played in a random order in every run, so that no position is favoured. It serves
+        to debug a user-defined algorithm, which sees arms in that order.
         """
         if "seed" not in self.settings:
-            raise ValueError("the order of arms is not known: the settings tell no seed")
-        return arm_orders(self.settings["seed"], self.run_numbers, self.n_arms)
+            raise ValueError("the order of arms is unknown: the settings have no seed")
+        return draw_arm_orders(self.settings["seed"], self.run_numbers, self.n_arms)
 
-    def _kept(self, name: str) -> NDArray[Any]:
+    def _get_kept(self, name: str) -> NDArray[Any]:
         if name not in self.kept:
-            # so that hasattr says no
+            # an AttributeError, so that hasattr returns False
             raise AttributeError(
                 f'{KEEP[name].attribute} was not kept: simulate(..., keep=("{name}",))'
             )
@@ -226,8 +222,8 @@ class Result:
 
     @property
     def run_numbers(self) -> range:
-        """Which runs these are, from 0 on unless the settings tell of others."""
-        return ranges.from_setting(self.settings.get("runs"), self.runs)
+        """The numbers of these runs: from 0 on, unless the settings have a range."""
+        return ranges.decode_runs(self.settings.get("runs"), self.runs)
 
     @property
     def runs(self) -> int:
@@ -250,15 +246,15 @@ class Result:
         return int(self.times[-1])
 
     def __repr__(self) -> str:
-        return f"Result({size_of(self, self.engine)}, regret={self.summary().pair()})"
+        return f"Result({describe_size(self, self.engine)}, regret={self.summary().format_mean()})"
 
     def _repr_html_(self) -> str:
         from posse.lab import comparisons as html
 
-        return html.of_result(self)
+        return html.render_result(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # through the constructor, or a copy from another process could be written to
+        # Through the constructor, which makes the arrays of the copy read-only again.
         arrays = (self.times, self.regret, self.pulls)
         return Result, (*arrays, self.engine, self.settings, dict(self.kept))
 
@@ -268,18 +264,18 @@ class Result:
         return Summary(mean, error, low, high, runs=self.runs, horizon=self.horizon)
 
     def best_arm_share(self) -> float | None:
-        """Give the share of pulls that went to a best arm, if the settings tell the true means."""
-        if (means := self._told_means()) is None:
+        """Give the share of pulls of a best arm, where the settings have the true means."""
+        if (means := self.fixed_means()) is None:
             return None
         best = means == means.max()
         total = self.pulls.sum(dtype=np.int64)
         return float(self.pulls[:, :, best].sum(dtype=np.int64) / total) if total else None
 
-    def _told_means(self) -> NDArray[np.float64] | None:
-        """The true means (arms,), if the settings tell them and they hold always and everywhere."""
+    def fixed_means(self) -> NDArray[np.float64] | None:
+        """Give the true means (arms,) in the settings, if all agents and rounds have the same."""
         bandit = self.settings.get("bandit")
         if not isinstance(bandit, dict) or "drift" in bandit or "site_sd" in bandit:
-            return None  # the best arm is not always or everywhere the same
+            return None  # the best arm differs by round or agent
         means = bandit.get("means")
         if not isinstance(means, list) or len(means) != self.n_arms:
             return None
@@ -294,7 +290,7 @@ class Result:
         return storage.to_dataset(self)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Make a long table, a row for each run and time, with columns run, time and regret."""
+        """Make a long table with columns run, time and regret, a row for each run and time."""
         import pandas as pd
 
         runs = np.repeat(np.array(self.run_numbers), len(self.times))
@@ -302,7 +298,7 @@ class Result:
         return pd.DataFrame({"run": runs, "time": times, "regret": self.regret.ravel()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file, which `posse.load` gives back exactly."""
+        """Write a netCDF file, which `posse.load` reads back exactly."""
         from posse.lab import storage
 
         storage.save(self, path)
@@ -328,14 +324,14 @@ class Result:
         return axes
 
     def report(self, folder: str | os.PathLike[str], title: str | None = None) -> Path:
-        """Write a page of its curve, tails and settings, as `Comparison.report` does; its path."""
+        """Write a page of curve, tails and settings, as `Comparison.report`; return its path."""
         from posse.lab.report import writer as writing
 
-        return writing.write(self, Path(folder), title)
+        return writing.write_report(self, Path(folder), title)
 
 
-def size_of(result: Result, engine: str) -> str:
-    """The numbers of runs, agents, arms and rounds, as a repr shows them."""
+def describe_size(result: Result, engine: str) -> str:
+    """Describe engine, runs, agents, arms and horizon, for a repr."""
     numbers = result.run_numbers
     runs = result.runs if numbers.start == 0 else numbers
     return (

@@ -1,4 +1,4 @@
-"""Which runs: a number of them from run 0 on, or a range such as runs 100 to 199."""
+"""Ranges of runs: parsed from a number, a range or a table, and written back as settings."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from posse import validation
 
-LARGEST = 2**31 - 1  # the largest number of a run that the file format holds
+LARGEST = 2**31 - 1  # the result file stores run numbers in 32 bits
 
 
-def runs_of(runs: Any) -> range:
-    """The runs that a number of runs, a range or a table of start and stop stands for."""
-    found = _runs_of(runs)
-    if found.stop > LARGEST:
+def parse_runs(runs: Any) -> range:
+    """Parse a number of runs (from run 0 on), a range, or a table of start and stop."""
+    parsed = _read_runs(runs)
+    if parsed.stop > LARGEST:
         raise ValueError(f"runs must end at {LARGEST} at most, got {runs!r}")
-    return found
+    return parsed
 
 
-def _runs_of(runs: Any) -> range:
+def _read_runs(runs: Any) -> range:
     if isinstance(runs, Mapping):
         if set(runs) != {"start", "stop"}:
             raise ValueError(f"runs must be a number or a table of start and stop, got {runs!r}")
@@ -26,6 +26,7 @@ def _runs_of(runs: Any) -> range:
         return range(
             start, validation.validate_integer("runs.stop", runs["stop"], at_least=start + 1)
         )
+    # A bool or a float is refused here too.
     if not isinstance(runs, range):
         return range(validation.validate_integer("runs", runs, at_least=1))
     if runs.start < 0 or runs.step != 1 or not runs:
@@ -35,25 +36,25 @@ def _runs_of(runs: Any) -> range:
     return runs
 
 
-def plain(runs: range) -> int | range:
-    """Runs from 0 on as their number: the same runs have one spelling."""
+def simplify_runs(runs: range) -> int | range:
+    """Write runs that start at 0 as their number, so that equal runs compare as equal."""
     return len(runs) if runs.start == 0 else runs
 
 
-def to_setting(runs: range) -> int | dict[str, int]:
-    """The runs as plain data, which `runs_of` reads."""
+def encode_runs(runs: range) -> int | dict[str, int]:
+    """Encode runs as plain data, which `parse_runs` reads."""
     return len(runs) if runs.start == 0 else {"start": runs.start, "stop": runs.stop}
 
 
-def from_setting(told: Any, count: int) -> range:
-    """The runs that settings tell of, if they do; else that many from 0 on."""
+def decode_runs(setting: Any, count: int) -> range:
+    """Decode the runs in a result's settings; where they are no runs, `count` runs from 0 on."""
     try:
-        runs = runs_of(told)
-    except ValueError:  # settings may hold anything
+        runs = parse_runs(setting)
+    except ValueError:  # a user may build a Result with any settings
         return range(count)
     return runs if len(runs) == count else range(count)
 
 
-def words(runs: range) -> str:
-    """The runs as a sentence names them."""
+def describe_runs(runs: range) -> str:
+    """Describe runs, for messages."""
     return f"run {runs.start}" if len(runs) == 1 else f"runs {runs.start} to {runs.stop - 1}"

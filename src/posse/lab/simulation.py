@@ -1,82 +1,156 @@
-"""What `keep=` can keep of each run besides regret and pulls: the table of names."""
+"""Simulation, Block and Job: what engines play, what they return, and how work is cut.
+
+A `Simulation` is one algorithm on one bandit and network. An engine is a function
+`run(simulation, runs, threads, advance) -> Block`. A `Job` is a range of runs of a simulation on
+one engine. Also here: the arrays that `keep=` stores and the rounds that `record=` selects.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation
 from posse.algorithms.algorithm import Algorithm, Problem
 from posse.bandits import AnyBandit, ContextualBandit, SiteMeans
+from posse.effective_samples import SIGNS
 from posse.families.family import Model, is_contextual
 from posse.lab import run_ranges as ranges
-from posse.lab.recording import axes
 from posse.networks.network import Network
 from posse.randomness import FloatArray, create_generator
+from posse.serialization import encode
+from posse.validation import validate_choice, validate_integer
 
 
-class Kept(NamedTuple):
-    """A kind of array that a result may hold: the property it is read by, and its axes."""
+class KeptArray(NamedTuple):
+    """A kind of array that `keep=` stores: the property of Result that reads it, and its axes."""
 
     attribute: str
-    dims: tuple[str, ...]  # those of one simulation are told by their names, the others are free
+    dims: tuple[str, ...]  # a name that occurs in two arrays is one axis of one length
 
 
-KEEP: dict[str, Kept] = {
-    "agents": Kept("agent_regret", ("run", "agent", "time")),
-    # without agents where all have the same, without time where nothing drifts
-    "means": Kept("means", ("run", "time", "agent", "arm")),
-    "messages": Kept("numbers_sent", ("run", "time")),
-    "beliefs": Kept("beliefs", ("run", "time", "coordinate", "agent", "arm")),
-    "signs": Kept("signs", ("run", "time", "sketch", "agent", "arm")),
+KEEP: dict[str, KeptArray] = {
+    "agents": KeptArray("agent_regret", ("run", "agent", "time")),
+    # without the agent axis where all agents have the same means, without time where none drifts
+    "means": KeptArray("means", ("run", "time", "agent", "arm")),
+    "messages": KeptArray("numbers_sent", ("run", "time")),
+    "beliefs": KeptArray("beliefs", ("run", "time", "coordinate", "agent", "arm")),
+    "signs": KeptArray("signs", ("run", "time", "sketch", "agent", "arm")),
 }
 
 
-def checked(keep: Any) -> tuple[str, ...]:
-    """Names of KEEP, each once and in its order; one name may be given as plain text."""
+def validate_keep(keep: Any) -> tuple[str, ...]:
+    """Validate names of KEEP: without repetition, in the order of KEEP; a str is one name."""
     if isinstance(keep, str):
         keep = (keep,)
     if not isinstance(keep, Iterable):
         raise ValueError(f'keep must be names such as ("agents", "means"), got {keep!r}')
-    names = {validation.validate_choice("keep", name, KEEP) for name in keep}
+    names = {validate_choice("keep", name, KEEP) for name in keep}
     return tuple(name for name in KEEP if name in names)
 
 
-def coordinates_of(family: Any) -> int:
-    """The number of coordinates of a belief; 2, as most have, for a family without beliefs."""
+def count_coordinates(family: Any) -> int:
+    """Count the coordinates of a belief; a family without beliefs counts as 2, as most have."""
     return len(family.prior()) if hasattr(family, "prior") else 2
 
 
-def dims_of(name: str, drifts: bool, per_agent: bool) -> tuple[str, ...]:
-    """The axes of what is kept, given whether the true means drift and differ by agent."""
+def select_dims(name: str, drifts: bool, per_agent: bool) -> tuple[str, ...]:
+    """Select the axes of a kept array: true means need time if they drift, and maybe agents."""
     absent = {"time": not drifts, "agent": not per_agent} if name == "means" else {}
     return tuple(dim for dim in KEEP[name].dims if not absent.get(dim))
 
 
-def dims_in(name: str, n_axes: int, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The axes of an array of a result, told by its settings; three of means are of either kind."""
+def infer_dims(name: str, n_axes: int, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Infer the axes of a result's array from its settings and its number of axes.
+
+    Three axes of true means are ambiguous, (run, time, arm) or (run, agent, arm): the settings
+    tell whether means drift.
+    """
     bandit = settings.get("bandit")
     drifts = isinstance(bandit, Mapping) and ("drift" in bandit or "contexts" in bandit)
-    return dims_of(name, drifts, per_agent=n_axes > 2 + drifts)
+    return select_dims(name, drifts, per_agent=n_axes > 2 + drifts)
 
 
-def numbers_a_run(name: str, sizes: Mapping[str, int], bandit: AnyBandit) -> int:
-    """How many numbers one run keeps: sizes of the axes but that of runs, by name."""
+def count_numbers_per_run(name: str, sizes: Mapping[str, int], bandit: AnyBandit) -> int:
+    """Count the numbers that one run stores under a name of KEEP.
+
+    sizes: of all axes except that of runs, by name
+    """
     changes = bandit.drift is not None or isinstance(bandit, ContextualBandit)
-    dims = dims_of(name, changes, bandit.per_agent)
+    dims = select_dims(name, changes, bandit.per_agent)
     return math.prod(sizes[dim] for dim in dims[1:])
 
 
-# Blocks of runs: what every engine plays, and what it gives back.
-#
-# An engine is a function `run(simulation, runs, threads, advance) -> Block`.
+def axis_sizes(bandit: AnyBandit, network: Network, points: int, model: Model) -> dict[str, int]:
+    """Give the size of every axis of a kept array, for an algorithm with this reward model."""
+    return {
+        "time": points,
+        "agent": network.n_agents,
+        "arm": bandit.n_arms,
+        "coordinate": count_coordinates(model),
+        "sketch": 1 + SIGNS,
+    }
+
+
+# Recorded rounds: `record=`.
+
+
+def count_recorded_rounds(record: Any, horizon: int) -> int:
+    """Count the rounds recorded, at most, without listing them.
+
+    The list itself may not fit into memory, so that its size is checked first.
+    """
+    count = horizon if record is None else record if np.ndim(record) == 0 else np.size(record)
+    return int(count) if isinstance(count, int | np.integer) and count < horizon else horizon
+
+
+def check_record(record: Any, horizon: int) -> None:
+    """Refuse a `record=` that is neither a number of rounds nor a list of rounds."""
+    if record is None:
+        return
+    if np.ndim(record) == 0:
+        validate_integer("record", record, at_least=1)
+        return
+    rounds = np.asarray(record)
+    valid = rounds.ndim == 1 and rounds.size > 0 and np.issubdtype(rounds.dtype, np.integer)
+    if isinstance(record, list | tuple):  # among numbers NumPy takes True for 1
+        valid = valid and not any(isinstance(item, bool | np.bool_) for item in record)
+    if not valid or np.any(np.diff(rounds) <= 0) or rounds[0] < 1 or rounds[-1] > horizon:
+        raise ValueError(
+            f"record must be a number of points, or increasing whole rounds from 1 to {horizon}"
+        )
+
+
+def recorded_rounds(record: Any, horizon: int) -> NDArray[np.int64]:
+    """List the rounds to record, in ascending order; the last is the horizon."""
+    check_record(record, horizon)
+    if record is None:
+        return np.arange(1, horizon + 1)
+    if np.ndim(record) == 0:
+        count = int(record)
+        if count >= horizon:
+            return np.arange(1, horizon + 1)
+        if count == 1:
+            return np.array([horizon])
+        spaced = np.round(np.geomspace(1, horizon, count)).astype(np.int64)
+        # Early rounds coincide after rounding. The running maximum of x[i] - i pushes every round
+        # past the one before it, and moves no other.
+        steps = np.arange(count)
+        return np.maximum.accumulate(spaced - steps) + steps
+    rounds = np.asarray(record)
+    ends = rounds if rounds[-1] == horizon else np.append(rounds, horizon)
+    return ends.astype(np.int64)
+
+
+# What every engine plays, and what it returns.
 
 Advance = Callable[[int], None]
 T = TypeVar("T", bound=np.generic)
@@ -84,7 +158,7 @@ T = TypeVar("T", bound=np.generic)
 
 @dataclass(frozen=True)
 class Simulation:
-    """One algorithm on one bandit and network, validated and ready to run."""
+    """One algorithm on one bandit and network, validated."""
 
     bandit: AnyBandit
     network: Network
@@ -92,26 +166,26 @@ class Simulation:
     horizon: int
     seed: int
     times: NDArray[np.int64]  # (len,) the rounds to record
-    keep: tuple[str, ...] = ()  # what to keep of each run besides regret and pulls
+    keep: tuple[str, ...] = ()  # names of KEEP
 
     @property
     def model(self) -> Model:
-        """The family that the algorithm believes in: its own, else the bandit's."""
-        return model_of(self.algorithm, self.bandit)
+        """The reward model of the algorithm: its own family, else the bandit's."""
+        return resolve_model(self.algorithm, self.bandit)
 
     @property
     def reads_contexts(self) -> bool:
-        """Whether the algorithm is to be told the contexts: there are some, and it knows them."""
+        """Whether `choose` and `learn` of the algorithm take contexts."""
         return is_contextual(self.model)
 
     @property
     def uncharged_rounds(self) -> int:
-        """How many rounds from the first on the algorithm does not want charged."""
+        """The number of initial rounds whose regret is not charged (`charge_initial=False`)."""
         uncharged = getattr(self.algorithm, "uncharged_rounds", lambda n_arms: 0)
         return int(uncharged(self.bandit.n_arms))
 
-    def problem(self, n_runs: int) -> Problem:
-        """What the algorithm is told, for a block of runs."""
+    def build_problem(self, n_runs: int) -> Problem:
+        """Build the problem that `algorithm.init` is given, for a block of runs."""
         return Problem(
             n_agents=self.network.n_agents,
             n_arms=self.bandit.n_arms,
@@ -121,16 +195,23 @@ class Simulation:
             n_runs=n_runs,
         )
 
+    def with_graph_of(self, run: int) -> Simulation:
+        """The same simulation on the graph that one run draws, where graphs are random."""
+        network = self.network.of_run(self.seed, run)
+        return dataclasses.replace(self, network=network)
+
     def true_means(self, runs: Sequence[int]) -> FloatArray:
-        """Each run's means before any drift: (R, M, K), M = 1 where all agents have the same."""
+        """Draw the initial means of some runs: (R, M, K), M = 1 where all agents share them."""
         bandit = self.bandit
         n_arms = self.bandit.n_arms
-        assert not isinstance(bandit, ContextualBandit)  # which has them round by round
+        assert not isinstance(bandit, ContextualBandit)  # whose means change from round to round
         means = [
             bandit.means_of_run(run, create_generator(self.seed, run, "means")) for run in runs
         ]
         if any(drawn.shape[-1] != n_arms for drawn in means):
             raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
+        # Sites have a stream of their own, so that their heterogeneity does not change the means of
+        # the arms.
         if isinstance(bandit.means, SiteMeans):
             means = [
                 bandit.means.draw_agent_means(
@@ -144,34 +225,38 @@ class Simulation:
         return np.stack([np.atleast_2d(drawn) for drawn in means])
 
     def true_arms(self, runs: Sequence[int]) -> tuple[FloatArray, NDArray[np.intp]]:
-        """Each run's means (R, M, K) in a random order of arms, and that order (R, K).
+        """Draw the means of some runs (R, M, K) in a random order of arms, and that order (R, K).
 
-        So position never matters, however ties are broken.
+        The order is random because in many instances arm 0 is the best: an algorithm that broke
+        ties by position would look better than it is.
         """
-        orders = arm_orders(self.seed, runs, self.bandit.n_arms)
+        orders = draw_arm_orders(self.seed, runs, self.bandit.n_arms)
         return in_played_order(self.true_means(runs), orders), orders
 
 
-def model_of(algorithm: Any, bandit: AnyBandit) -> Model:
-    """The family that an algorithm believes in, for as many features as the bandit's contexts."""
-    own = getattr(algorithm, "family", None) or bandit.family
-    if is_contextual(own) and is_contextual(bandit.family):
-        return own.with_features(bandit.family.features)
-    model: Model = own
+def resolve_model(algorithm: Any, bandit: AnyBandit) -> Model:
+    """Find an algorithm's reward model; a contextual one gets the features of the bandit."""
+    family = getattr(algorithm, "family", None) or bandit.family
+    if is_contextual(family) and is_contextual(bandit.family):
+        return family.with_features(bandit.family.features)
+    model: Model = family
     return model
 
 
 @dataclass(frozen=True)
 class Block:
-    """The outcome of some runs, arms in the caller's order; the first axis of every array is R."""
+    """The arrays of some runs (R of them), arms in the caller's order.
+
+    A run is the same in whatever block it is played, so that blocks can be concatenated.
+    """
 
     regret: FloatArray  # (R, len)
     pulls: NDArray[np.int32]  # (R, N, K)
-    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by the names of `keep`
+    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by names of KEEP
 
     @classmethod
-    def joined(cls, blocks: Sequence[Block]) -> Block:
-        """The runs of all of them, in order; of one block without a copy."""
+    def concatenate(cls, blocks: Sequence[Block]) -> Block:
+        """Join blocks in the order given; a single block is not copied."""
         if len(blocks) == 1:
             return blocks[0]
         return cls(
@@ -184,27 +269,27 @@ class Block:
         )
 
 
-def arm_orders(seed: int, runs: Sequence[int], n_arms: int) -> NDArray[np.intp]:
-    """The caller's arm that is arm 0, 1, ... to the algorithm, in each run: (R, K)."""
+def draw_arm_orders(seed: int, runs: Sequence[int], n_arms: int) -> NDArray[np.intp]:
+    """Draw the caller's arm that the algorithm sees as arm 0, 1, ... in every run: (R, K)."""
     return np.stack(
         [create_generator(seed, run, "permutation").permutation(n_arms) for run in runs]
     )
 
 
 def in_played_order(values: FloatArray, order: NDArray[np.intp]) -> FloatArray:
-    """Relabel the arms of an array (R, M, K) by their order (R, K) in each run."""
+    """Relabel the arms of an array (R, M, K) by the order (R, K) of every run."""
     return np.take_along_axis(values, order[:, None, :], axis=-1)
 
 
 def in_callers_order(values: NDArray[T], order: NDArray[np.intp]) -> NDArray[T]:
-    """Undo the relabelling of arms in an array (R, ..., K), by their order (R, K) in each run."""
-    position = np.argsort(order, axis=1)  # where each of the caller's arms was played
+    """Undo the relabelling of arms in an array (R, ..., K), by the order (R, K) of every run."""
+    position = np.argsort(order, axis=1)  # the inverse permutation
     between = [1] * (values.ndim - 2)
     return np.take_along_axis(values, position.reshape(len(order), *between, -1), axis=-1)
 
 
-def in_parts(runs: range, size: int) -> list[range]:
-    """Cut runs into parts of some size."""
+def split_runs(runs: range, size: int) -> list[range]:
+    """Split runs into parts of a given size; the last may be shorter."""
     return [runs[first : first + size] for first in range(0, len(runs), size)]
 
 
@@ -214,12 +299,15 @@ def play_blocks(
     threads: int,
     advance: Advance,
 ) -> Block:
-    """Blocks on a pool of threads; kernels let go of the interpreter where time is spent."""
+    """Play blocks on a pool of threads and join them.
+
+    Threads suffice: kernels, and NumPy's loops, release the interpreter lock.
+    """
     stopped = threading.Event()
 
     def go_on(steps: int) -> None:
         if stopped.is_set():
-            raise KeyboardInterrupt  # leave the block: nobody waits for it any more
+            raise KeyboardInterrupt  # another block failed: leave this one too
         advance(steps)
 
     if threads == 1 or len(parts) == 1:
@@ -231,61 +319,86 @@ def play_blocks(
             except BaseException:
                 stopped.set()
                 raise
-    return Block.joined(outcomes)
+    return Block.concatenate(outcomes)
 
 
-# Jobs: simulations as work that can be cut into parts, done anywhere and kept.
+# Jobs: simulations as work that is cut into parts, computed anywhere and stored.
 
-# Agent-steps of one thread in a second, more or less, until somebody has measured.
-_STEPS_A_SECOND = {"compiled": 20e6, "reference": 1e6}
-# A part takes some seconds, so that handing it about costs nothing and losing it little.
-SECONDS = 5.0
-_MOST_RUNS = 250
-_MOST_BYTES = 64e6  # what comes back of a part
+# Agent-steps of one thread in a second: a rough guess, replaced by what the first part took.
+_STEPS_PER_SECOND = {"compiled": 20e6, "reference": 1e6}
+# A part takes some seconds: long enough that sending it costs nothing, short enough that losing
+# it costs little.
+PART_SECONDS = 5.0
+MAX_RUNS_PER_PART = 250
+_MAX_BYTES_PER_PART = 64e6  # of the arrays that a worker sends back
 
 
-@dataclass(frozen=True, eq=False)  # arrays inside: a job is itself alone
+@dataclass(frozen=True, eq=False)  # compared by identity, since it holds arrays
 class Job:
-    """Some runs of one simulation on one engine, checked and ready."""
+    """A range of runs of one simulation on one engine, validated."""
 
     simulation: Simulation
     runs: range
     engine: str  # "compiled" or "reference"
 
-    @property
-    def steps(self) -> int:
-        """The agent-steps of all its runs: what takes time."""
-        return len(self.runs) * self.steps_a_run
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All that a rerun needs, as plain data.
+
+        Computed once a job: the digest is made of it, and every stored file is compared with it.
+        """
+        s = self.simulation
+        return {
+            "bandit": encode.encode_bandit(s.bandit),
+            "network": encode.encode_network(s.network),
+            "algorithm": encode.encode_algorithm(s.algorithm),
+            "horizon": s.horizon,
+            "runs": ranges.encode_runs(self.runs),
+            "seed": s.seed,
+            "engine": self.engine,
+            **({"keep": list(s.keep)} if s.keep else {}),
+            "versions": encode.collect_versions(),
+        }
+
+    def settings_of_runs(self, runs: range) -> dict[str, Any]:
+        """Give the settings of some of the runs."""
+        return self.settings | {"runs": ranges.encode_runs(runs)}
 
     @property
-    def steps_a_run(self) -> int:
+    def steps(self) -> int:
+        """The agent-steps of all runs, to which time is proportional."""
+        return len(self.runs) * self.steps_per_run
+
+    @property
+    def steps_per_run(self) -> int:
         """The agent-steps of one run."""
         return self.simulation.network.n_agents * self.simulation.horizon
 
     @property
-    def seconds_a_run(self) -> float:
-        """A guess at what one run takes on one thread."""
-        return self.steps_a_run / _STEPS_A_SECOND[self.engine]
+    def seconds_per_run(self) -> float:
+        """The estimated seconds of one run on one thread."""
+        return self.steps_per_run / _STEPS_PER_SECOND[self.engine]
 
     @property
-    def bytes_a_run(self) -> int:
-        """What one run leaves: curve, pulls, and what is kept besides."""
+    def bytes_per_run(self) -> int:
+        """The bytes of one run: its curve, pulls and kept arrays."""
         s = self.simulation
-        sizes = axes(s.bandit, s.network, len(s.times), s.model)
-        kept = sum(numbers_a_run(name, sizes, s.bandit) for name in s.keep)
+        sizes = axis_sizes(s.bandit, s.network, len(s.times), s.model)
+        kept = sum(count_numbers_per_run(name, sizes, s.bandit) for name in s.keep)
         return 8 * (len(s.times) + kept) + 4 * sizes["agent"] * sizes["arm"]
 
     @property
     def part_size(self) -> int:
-        """How many runs a part should hold."""
-        return self.runs_in(SECONDS, self.seconds_a_run)
+        """The number of runs in a part."""
+        return self.count_runs_within(PART_SECONDS, self.seconds_per_run)
 
-    def runs_in(self, seconds: float, seconds_a_run: float) -> int:
-        """How many runs fill some seconds, but not the memory of those who carry them."""
-        most = min(_MOST_RUNS, _MOST_BYTES / self.bytes_a_run, seconds / seconds_a_run)
-        return max(1, int(most))
+    def count_runs_within(self, seconds: float, seconds_per_run: float) -> int:
+        """Count the runs that fit into some seconds and into the memory of a worker."""
+        within_memory = _MAX_BYTES_PER_PART / self.bytes_per_run
+        within_time = seconds / seconds_per_run
+        return max(1, int(min(MAX_RUNS_PER_PART, within_memory, within_time)))
 
-    def called(self, runs: range) -> str:
-        """Some of its runs, as a sentence names them."""
+    def describe_runs(self, runs: range) -> str:
+        """Describe some runs, for messages."""
         s = self.simulation
-        return f"{s.algorithm!r} on {s.network!r}, {ranges.words(runs)}"
+        return f"{s.algorithm!r} on {s.network!r}, {ranges.describe_runs(runs)}"

@@ -1,8 +1,10 @@
-"""Some runs of a simulation on an engine, and the result that they are."""
+"""`simulate` and `compare`: validate the parts, choose engines, play the runs, build results.
+
+Run r depends on the simulation and on r only, so that runs can be played anywhere and joined.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,123 +14,105 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import validation
 from posse.algorithms import ALGORITHMS
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.rivals.initial_pulls import ForcedStart
 from posse.bandits import AnyBandit
 from posse.lab import run_ranges as ranges
-from posse.lab import simulation as keeping
-from posse.lab import validation as parts
+from posse.lab import validation
 from posse.lab.comparisons import Comparison
-from posse.lab.compiled import registry as plan
+from posse.lab.compiled import registry
 from posse.lab.progress import Bars, progress_bar
-from posse.lab.recording import check_run, check_size, points, recorded_rounds
 from posse.lab.reference import engine as reference
-from posse.lab.reference import true_means as worlds
+from posse.lab.reference.true_means import check_world
 from posse.lab.results import Result
-from posse.lab.simulation import Block, Job, Simulation, in_parts, model_of, play_blocks
-from posse.lab.validation import rehearse
+from posse.lab.simulation import (
+    Block,
+    Job,
+    Simulation,
+    count_recorded_rounds,
+    play_blocks,
+    recorded_rounds,
+    resolve_model,
+    split_runs,
+    validate_keep,
+)
 from posse.networks.network import Network
-from posse.serialization import encode
-from posse.serialization.encode import collect_versions
+from posse.validation import validate_choice, validate_integer
 
-Run = Callable[..., Block]
+# An engine's `run(simulation, runs, threads, advance)`.
+EngineRun = Callable[..., Block]
 
 
-def simulate_some(
+def simulate_runs(
     simulation: Simulation,
     runs: range,
     threads: int,
     advance: Callable[[int], None],
     engine: str | None = None,
 ) -> Result:
-    """Some of the runs of a simulation, such as runs 100 to 199; on an engine, or that which fits.
+    """Play some runs of a simulation, such as runs 100 to 199, and build their result.
 
-    Run r depends on the simulation and on r only, so runs can be played anywhere and joined.
+    engine: the compiled one where every part has a kernel, unless given
     """
-    engine = engine or ("reference" if plan.missing_kernel(simulation) else "compiled")
-    block = play_some(simulation, runs, threads, advance, engine)
-    return result_of(simulation, runs, engine, block)
+    engine = engine or ("reference" if registry.missing_kernel(simulation) else "compiled")
+    block = play_runs(simulation, runs, threads, advance, engine)
+    return build_result(Job(simulation, runs, engine), runs, block)
 
 
-def play_some(
+def play_runs(
     simulation: Simulation,
     runs: range,
     threads: int,
     advance: Callable[[int], None],
     engine: str,
 ) -> Block:
-    """The numbers of some runs, which can be played elsewhere; `result_of` says what they are."""
-    run = runner(engine, [of_run(simulation, runs[0])], Bars())
-    return play(simulation, runs, run, threads, advance)
+    """Play some runs; a worker does this, and `build_result` makes a Result of what it returns."""
+    engine_run = load_engine(engine, [simulation.with_graph_of(runs[0])], Bars())
+    return play_on(engine_run, simulation, runs, threads, advance)
 
 
-def result_of(simulation: Simulation, runs: range, engine: str, block: Block) -> Result:
-    """The result that the numbers of some runs are."""
-    return made_of(simulation, block, settings_of(simulation, runs, engine))
-
-
-def of_run(simulation: Simulation, run: int) -> Simulation:
-    """The simulation on the graph of one run."""
-    network = simulation.network.of_run(simulation.seed, run)
-    return dataclasses.replace(simulation, network=network)
-
-
-def runner(engine: str, simulations: Iterable[Simulation], bars: Bars) -> Run:
-    """The engine's `run`; kernels that were never used before are compiled first."""
+def load_engine(engine: str, simulations: Iterable[Simulation], bars: Bars) -> EngineRun:
+    """Import an engine and compile the kernels that no earlier simulation has compiled."""
     if engine == "reference":
         return reference.run
+    # Numba takes a second to import, which the reference engine does not need.
     from posse.lab.compiled import engine as compiled
 
-    compiled.prepare(simulations, bars.compiling)
+    compiled.prepare(simulations, bars.announce_compilation)
     return compiled.run
 
 
-def play(
-    simulation: Simulation, runs: range, run: Run, threads: int, advance: Callable[[int], None]
+def play_on(
+    engine_run: EngineRun,
+    simulation: Simulation,
+    runs: range,
+    threads: int,
+    advance: Callable[[int], None],
 ) -> Block:
-    """Some runs on an engine; where each run has a graph of its own, each is a block of its own."""
+    """Play some runs on an engine; where every run has a fresh graph, a run is a block."""
     if not simulation.network.is_recipe:
-        return run(simulation, runs, threads, advance)
+        return engine_run(simulation, runs, threads, advance)
     return play_blocks(
-        lambda part, go_on: run(of_run(simulation, part[0]), part, 1, go_on),
-        in_parts(runs, 1),
+        lambda part, go_on: engine_run(simulation.with_graph_of(part[0]), part, 1, go_on),
+        split_runs(runs, 1),
         threads,
         advance,
     )
 
 
-def made_of(simulation: Simulation, block: Block, settings: dict[str, Any]) -> Result:
-    """The result of some runs."""
+def build_result(job: Job, runs: range, block: Block) -> Result:
+    """Make a Result of the arrays of some runs of a job."""
     arrays: list[NDArray[Any]] = [block.regret, block.pulls, *block.kept.values()]
     for array in arrays:
         array.setflags(write=False)  # so that a Result need not copy it
-    return Result(
-        simulation.times, block.regret, block.pulls, settings["engine"], settings, block.kept
-    )
+    settings = job.settings_of_runs(runs)
+    return Result(job.simulation.times, block.regret, block.pulls, job.engine, settings, block.kept)
 
-
-def settings_of(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
-    """All that a rerun needs, as plain data."""
-    s = simulation
-    return {
-        "bandit": encode.encode_bandit(s.bandit),
-        "network": encode.encode_network(s.network),
-        "algorithm": encode.encode_algorithm(s.algorithm),
-        "horizon": s.horizon,
-        "runs": ranges.to_setting(runs),
-        "seed": s.seed,
-        "engine": engine,
-        **({"keep": list(s.keep)} if s.keep else {}),
-        "versions": collect_versions(),
-    }
-
-
-# `simulate` and `compare`: the lab's front door.
 
 ENGINES = ("auto", "compiled", "reference")
-# Whose `check(problem)` is asked: a stranger's may mean anything.
+# Only the library's algorithms are asked to `check(problem)`: in a user-defined class a method of
+# that name may mean anything.
 _CHECKING = (ForcedStart, *ALGORITHMS.values())
 
 
@@ -146,17 +130,17 @@ def simulate(
     keep: Iterable[str] = (),
     progress: bool = False,
 ) -> Result:
-    """Play one algorithm for some runs; the same seed gives the same numbers on any machine load.
+    """Play one algorithm for some runs; equal seeds give equal numbers, whatever the threads.
 
     runs:   a number of runs, or some of them such as range(100, 200), which `posse.concat` joins.
-    seed:   None draws a fresh one, which the result remembers.
+    seed:   None draws a random one, which the settings of the result contain.
     engine: "compiled", "reference", or "auto": compiled where every part has a kernel.
-    record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
-    keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
+    record: None records every round, n records n log-spaced rounds, an array those rounds.
+    keep:   arrays to store besides regret and pulls: "agents" (agent_regret), "means",
             "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrate`).
 
-    With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are surer
-    than their evidence: whoever keeps beliefs without signs is warned.
+    With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are more
+    certain than their evidence: keep="beliefs" without "signs" then warns.
 
     >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
     >>> dec_ts = posse.Decentralized(posse.ThompsonSampling())
@@ -164,10 +148,10 @@ def simulate(
     >>> result.regret.shape, result.pulls.shape
     ((10, 100), (10, 5, 3))
     """
-    task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
-    validation.validate_choice("engine", engine, ENGINES)
+    task = _Task.validate(bandit, network, horizon, runs, seed, threads, record, keep)
+    validate_choice("engine", engine, ENGINES)
     entry = _Entry("simulating", "algorithm", "", algorithm, engine)
-    (result,) = task.results([entry], progress, try_out=False)
+    (result,) = task.play([entry], progress, dry_run=False)
     return result
 
 
@@ -187,9 +171,9 @@ def compare(
 ) -> Comparison:
     """`simulate` once per algorithm with the same seed: common random numbers.
 
-    The engine is chosen for each algorithm, so nobody's numbers depend on who stands beside; a dict
-    gives each its own by name. Algorithms on different engines meet the same means and graphs but
-    other rewards; engine="reference" gives all of them the same.
+    The engine is chosen for every algorithm by itself, so that its numbers do not depend on the
+    other algorithms; a dict requests engines by name. Algorithms on different engines face the same
+    means and graphs but other rewards; engine="reference" gives all the same rewards.
 
     >>> algorithms = {
     ...     "dec-TS": posse.Decentralized(posse.ThompsonSampling()),
@@ -200,12 +184,12 @@ def compare(
     >>> bool(comparison["dec-TS"].regret.mean() < comparison["alone"].regret.mean())
     True
     """
-    task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
-    results = task.results(_entries(algorithms, engine), progress, try_out=True)
+    task = _Task.validate(bandit, network, horizon, runs, seed, threads, record, keep)
+    results = task.play(_build_entries(algorithms, engine), progress, dry_run=True)
     return Comparison(dict(zip(algorithms, results, strict=True)))
 
 
-def jobs_of(
+def plan_jobs(
     bandit: AnyBandit,
     network: Network,
     algorithms: Mapping[str, Algorithm],
@@ -217,36 +201,47 @@ def jobs_of(
     record: int | ArrayLike | None = None,
     keep: Iterable[str] = (),
 ) -> dict[str, Job]:
-    """What `compare` would play, checked as it checks, as jobs by name."""
-    task = _Task.checked(bandit, network, horizon, runs, seed, 1, record, keep)
-    entries = _entries(algorithms, engine)
-    simulations, engines = task.planned(entries)
-    task.warn_of_short_memory(simulations)
-    return {
-        entry.bar: Job(simulation, task.runs, its_engine)
-        for entry, simulation, its_engine in zip(entries, simulations, engines, strict=True)
-    }
+    """Validate what `compare` would play and return it as jobs, by name of algorithm."""
+    task = _Task.validate(bandit, network, horizon, runs, seed, 1, record, keep)
+    entries = _build_entries(algorithms, engine)
+    jobs = task.plan_jobs(entries)
+    task.warn_short_half_life(jobs)
+    return {entry.bar: job for entry, job in zip(entries, jobs, strict=True)}
 
 
-def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
-    """The engine asked for by name of algorithm: one for all, or a table with "auto" elsewhere."""
+def expand_engines(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
+    """Give every algorithm the engine requested for it: one for all, or a table by name.
+
+    Algorithms that the table does not name get "auto".
+    """
     if not isinstance(engine, Mapping):
-        return dict.fromkeys(algorithms, validation.validate_choice("engine", engine, ENGINES))
+        return dict.fromkeys(algorithms, validate_choice("engine", engine, ENGINES))
     names = list(algorithms)
-    for name, each in engine.items():
-        validation.validate_choice("engine: algorithm", name, names)
-        validation.validate_choice(f"engine: {name}", each, ENGINES)
+    for name, requested in engine.items():
+        validate_choice("engine: algorithm", name, names)
+        validate_choice(f"engine: {name}", requested, ENGINES)
     return {name: engine.get(name, "auto") for name in names}
 
 
-def _entries(algorithms: Any, engine: Any) -> list[_Entry]:
-    """The algorithms of a comparison, refused in a sentence where they are none."""
+@dataclass(frozen=True)
+class _Entry:
+    """An algorithm of a call with its names: on the progress bar and in error messages."""
+
+    bar: str
+    label: str
+    prefix: str
+    algorithm: Algorithm
+    engine: str  # as requested: "auto" too
+
+
+def _build_entries(algorithms: Any, engine: Any) -> list[_Entry]:
+    """Validate the dict of algorithms of a comparison."""
     if not isinstance(algorithms, Mapping) or not algorithms:
         raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
     for name in algorithms:
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise ValueError(f"algorithm names must be printable text, got {name!r}")
-    engines = engine_of_each(engine, algorithms)
+    engines = expand_engines(engine, algorithms)
     return [
         _Entry(name, f"algorithm {name!r}", f"{name}: ", algorithm, engines[name])
         for name, algorithm in algorithms.items()
@@ -254,19 +249,8 @@ def _entries(algorithms: Any, engine: Any) -> list[_Entry]:
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """An algorithm of a task, and how it is called on a progress bar and in sentences."""
-
-    bar: str
-    label: str
-    prefix: str
-    algorithm: Algorithm
-    engine: str
-
-
-@dataclass(frozen=True)
 class _Task:
-    """What all algorithms of a call share, checked."""
+    """The validated arguments that all algorithms of a call share."""
 
     bandit: AnyBandit
     network: Network
@@ -278,7 +262,7 @@ class _Task:
     keep: tuple[str, ...]
 
     @classmethod
-    def checked(
+    def validate(
         cls,
         bandit: Any,
         network: Any,
@@ -289,101 +273,102 @@ class _Task:
         record: Any,
         keep: Any,
     ) -> _Task:
-        """Refuse in one sentence what cannot be simulated."""
-        parts.check_problem(bandit, network)
-        horizon = validation.validate_integer("horizon", horizon, at_least=1, at_most=2**31 - 1)
-        runs = ranges.runs_of(runs)
-        keep = keeping.checked(keep)
-        check_size(bandit, network, len(runs), points(record, horizon))
-        check_run(bandit, network)
-        seed = (
-            secrets.randbits(32)
-            if seed is None
-            else validation.validate_integer("seed", seed, at_least=0)
-        )
+        """Refuse arguments that cannot be simulated, in one sentence."""
+        validation.check_problem(bandit, network)
+        horizon = validate_integer("horizon", horizon, at_least=1, at_most=2**31 - 1)
+        runs = ranges.parse_runs(runs)
+        keep = validate_keep(keep)
+        # Sizes come first: listing the rounds, or drawing the means, may itself need more memory
+        # than there is.
+        validation.check_size(bandit, network, len(runs), count_recorded_rounds(record, horizon))
+        validation.check_run(bandit, network)
+        seed = secrets.randbits(32) if seed is None else validate_integer("seed", seed, at_least=0)
         threads = os.cpu_count() or 1 if threads is None else threads
-        threads = validation.validate_integer("threads", threads, at_least=1)
+        threads = validate_integer("threads", threads, at_least=1)
         bandit.check_runs(runs.stop)
-        parts.check_means(bandit, seed, runs)
+        validation.check_means(bandit, seed, runs)
         times = recorded_rounds(record, horizon)
         return cls(bandit, network, horizon, runs, seed, threads, times, keep)
 
-    def results(self, entries: Sequence[_Entry], progress: bool, try_out: bool) -> list[Result]:
-        """The result of each algorithm; all are checked before the first round of any.
+    def play(self, entries: Sequence[_Entry], progress: bool, dry_run: bool) -> list[Result]:
+        """Play all algorithms; all are validated before the first round of any.
 
-        try_out: whether to rehearse parts that are not ours, as nobody's runs should be lost.
+        dry_run: whether user-defined parts play a short dry run first, so that a mistake in one
+        does not cost the runs of the others
         """
-        simulations, engines = self.planned(entries)
-        settings = [
-            settings_of(simulation, self.runs, engine)
-            for simulation, engine in zip(simulations, engines, strict=True)
-        ]
-        parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
-        self.warn_of_short_memory(simulations)
-        if try_out:
-            two = self.runs[: 1 if self.network.is_recipe else 2]
-            for entry, simulation, engine in zip(entries, simulations, engines, strict=True):
-                if engine == "reference":
-                    rehearse(entry.label, of_run(simulation, two[0]), two)
+        jobs = self.plan_jobs(entries)
+        validation.warn_not_rerunnable([job.settings for job in jobs], stacklevel=3)
+        self.warn_short_half_life(jobs)
+        if dry_run:
+            for entry, job in zip(entries, jobs, strict=True):
+                validation.dry_run(entry.label, job)
         results = []
         total = len(self.runs) * self.horizon
         with progress_bar([entry.bar for entry in entries], total=total, show=progress) as bars:
-            runners = {
-                engine: runner(
+            # All kernels are compiled before the first round, so that the user waits for them once.
+            engine_runs = {
+                engine: load_engine(
                     engine,
                     [
-                        of_run(simulation, self.runs[0])
-                        for simulation, its in zip(simulations, engines, strict=True)
-                        if its == engine
+                        job.simulation.with_graph_of(self.runs[0])
+                        for job in jobs
+                        if job.engine == engine
                     ],
                     bars,
                 )
-                for engine in dict.fromkeys(engines)
+                for engine in dict.fromkeys(job.engine for job in jobs)
             }
-            for k, simulation in enumerate(simulations):
-                run = runners[engines[k]]
-                advance = bars.advance_of(entries[k].bar)
-                block = play(simulation, self.runs, run, self.threads, advance)
-                results.append(made_of(simulation, block, settings[k]))
+            for entry, job in zip(entries, jobs, strict=True):
+                engine_run = engine_runs[job.engine]
+                advance = bars.start_bar(entry.bar)
+                block = play_on(engine_run, job.simulation, self.runs, self.threads, advance)
+                results.append(build_result(job, self.runs, block))
         return results
 
-    def warn_of_short_memory(self, simulations: Iterable[Simulation]) -> None:
-        """Say where beliefs that are kept will be surer than their evidence."""
-        for simulation in simulations:
-            of_first = of_run(simulation, self.runs[0]).network
-            parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=4)
+    def warn_short_half_life(self, jobs: Iterable[Job]) -> None:
+        """Warn where stored beliefs will be more certain than their evidence."""
+        for job in jobs:
+            network = job.simulation.with_graph_of(self.runs[0]).network
+            algorithm = job.simulation.algorithm
+            validation.warn_short_half_life(algorithm, network, self.keep, stacklevel=4)
 
-    def planned(self, entries: Sequence[_Entry]) -> tuple[list[Simulation], list[str]]:
-        """The simulation of each algorithm and its engine; refused where one cannot be played."""
+    def plan_jobs(self, entries: Sequence[_Entry]) -> list[Job]:
+        """Validate every algorithm and choose its engine."""
         for entry in entries:
-            parts.check_algorithm(entry.label, entry.algorithm, self.bandit, self.keep)
-        models = [model_of(entry.algorithm, self.bandit) for entry in entries]
-        check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
+            validation.check_algorithm(entry.label, entry.algorithm, self.bandit, self.keep)
+        models = [resolve_model(entry.algorithm, self.bandit) for entry in entries]
+        validation.check_size(
+            self.bandit, self.network, len(self.runs), len(self.times), self.keep, models
+        )
         for entry, model in zip(entries, models, strict=True):
-            check_run(self.bandit, self.network, entry.algorithm, model)
-        # Refused here if hardly any draw is connected; later runs have the patience not to fail
-        # by bad luck when others have been played.
+            validation.check_run(self.bandit, self.network, entry.algorithm, model)
+        # A random graph that is hardly ever connected is refused here, after 100 draws; later runs
+        # draw far more often, so that bad luck does not end a simulation after hours.
         self.network.of_run(self.seed, self.runs[0], most_draws=100)
-        simulations = [self._simulation(entry) for entry in entries]
-        worlds.check_world(of_run(simulations[0], self.runs[0]), self.runs[0])
-        return simulations, _engines(entries, simulations)
+        simulations = [self._build_simulation(entry) for entry in entries]
+        check_world(simulations[0].with_graph_of(self.runs[0]), self.runs[0])
+        engines = _choose_engines(entries, simulations)
+        return [
+            Job(simulation, self.runs, engine)
+            for simulation, engine in zip(simulations, engines, strict=True)
+        ]
 
-    def _simulation(self, entry: _Entry) -> Simulation:
+    def _build_simulation(self, entry: _Entry) -> Simulation:
         algorithm: Any = entry.algorithm
         simulation = Simulation(
             self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
         )
         if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check"):
-            algorithm.check(of_run(simulation, self.runs[0]).problem(1))
+            algorithm.check(simulation.with_graph_of(self.runs[0]).build_problem(1))
         return simulation
 
 
-def _engines(entries: Sequence[_Entry], simulations: Sequence[Simulation]) -> list[str]:
-    """The engine of each: the one asked for, else the compiled one where all parts have kernels."""
+def _choose_engines(entries: Sequence[_Entry], simulations: Sequence[Simulation]) -> list[str]:
+    """Choose the engine requested, or for "auto" the compiled one where all parts have kernels."""
     engines = []
     reasons = []
     for entry, simulation in zip(entries, simulations, strict=True):
-        lacking = None if entry.engine == "reference" else plan.missing_kernel(simulation)
+        lacking = None if entry.engine == "reference" else registry.missing_kernel(simulation)
         if lacking and entry.engine == "compiled":
             reasons.append(f"{entry.prefix}{lacking}")
         engines.append("reference" if lacking or entry.engine == "reference" else "compiled")

@@ -1,4 +1,4 @@
-"""Means over runs and how far to trust them: intervals, paired differences, rates of growth."""
+"""Statistics over runs: intervals, paired differences, Holm's correction, rates of growth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posse import validation
-from posse.lab.run_ranges import words
+from posse.lab.run_ranges import describe_runs
 from posse.randomness import FloatArray
 
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SIGNIFICANT = 0.05
-# Of fewer runs nothing is claimed: Student's t leans on a normal law that regret does not have.
+# With fewer runs no p-value is given: Student's t test assumes normal means, which the skewed law
+# of regret does not give for few runs.
 FEWEST_RUNS = 10
-# The runs that a percentile needs, so that two of them lie beyond it.
+# The fewest runs of a percentile, so that two runs lie beyond it.
 RUNS_BEYOND = {95: 40, 99: 200}
 
 
@@ -52,6 +53,8 @@ def mean_interval(
     if runs == 1:
         unknown = mean * np.nan
         return Estimate(mean, unknown, unknown, unknown)
+    # The sample standard deviation (ddof=1) with Student's quantile gives exact coverage for
+    # normal samples.
     error = sample.std(axis=axis, ddof=1) / np.sqrt(runs)
     margin = stdtrit(runs - 1, (1 + level) / 2) * error
     return Estimate(mean, error, mean - margin, mean + margin)
@@ -75,11 +78,11 @@ class Growth(NamedTuple):
         least: a slope that any algorithm reaches in the end (Lai and Robbins); below it a rising
         slope is no sign of faster growth.
         """
-        rises = self.acceleration.low > 1e-9 * abs(self.slope.mean)  # not by rounding
+        rises = self.acceleration.low > 1e-9 * abs(self.slope.mean)  # rounding errors are no rise
         return not (rises and self.late.low > least)
 
 
-def growth(result: Result, start: int | None = None, level: float = 0.95) -> Growth:
+def fit_growth(result: Result, start: int | None = None, level: float = 0.95) -> Growth:
     """Fit regret = a + b ln t from round `start` on, run by run, with intervals over runs.
 
     `start` is a tenth of the horizon unless given. Logarithmic regret has the same slope in each
@@ -87,35 +90,37 @@ def growth(result: Result, start: int | None = None, level: float = 0.95) -> Gro
     """
     start = max(1, result.horizon // 10) if start is None else start
     start = validation.validate_integer("start", start, at_least=1, at_most=result.horizon)
-    kept = result.times >= start
-    if kept.sum() < 4:
-        raise ValueError(f"growth needs 4 recorded rounds from {start} on, got {kept.sum()}")
-    x = np.log(result.times[kept])
-    regret = result.regret[:, kept]
+    fitted = result.times >= start
+    if fitted.sum() < 4:
+        raise ValueError(f"growth needs 4 recorded rounds from {start} on, got {fitted.sum()}")
+    x = np.log(result.times[fitted])
+    regret = result.regret[:, fitted]
     late = x >= (x[0] + x[-1]) / 2
     if min(late.sum(), (~late).sum()) < 2:
         raise ValueError(f"growth needs recorded rounds early and late from {start} on")
-    later = _slopes(x[late], regret[:, late])
-    change = later - _slopes(x[~late], regret[:, ~late])
+    later = _fit_slopes(x[late], regret[:, late])
+    change = later - _fit_slopes(x[~late], regret[:, ~late])
     slope, last, rise = (
         Estimate(*map(float, mean_interval(values, level=level)))
-        for values in (_slopes(x, regret), later, change)
+        for values in (_fit_slopes(x, regret), later, change)
     )
-    first = result.times[kept][0]
-    middle = result.times[kept][late][0]
+    first = result.times[fitted][0]
+    middle = result.times[fitted][late][0]
     end = result.horizon
     return Growth(slope, last, rise, (int(first), end), (int(middle), end))
 
 
-def _slopes(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+def _fit_slopes(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
     """The least-squares slope of each run, weighted so that every stretch of x counts alike."""
+    # Recorded rounds may be spaced anyhow on the axis of ln t: a round counts by the stretch around
+    # it.
     weights = np.gradient(x)
     centred = x - np.average(x, weights=weights)
     return np.asarray((y * centred * weights).sum(axis=1) / (centred**2 * weights).sum())
 
 
 def p_value(interval: Estimate[float], runs: int) -> float:
-    """The two-sided p-value of Student's t test that a mean over runs is zero."""
+    """Give the two-sided p-value of Student's t test that a mean over runs is zero."""
     from scipy.special import stdtr
 
     if not interval.standard_error > 0:
@@ -127,42 +132,44 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     """Adjust p-values for their number (Holm 1979): those below 5% are significant together."""
     p = validation.validate_array("p_values", p_values, 0, 1)
     order = np.argsort(p)
+    # The smallest p-value is multiplied by n, the next by n - 1, and so on; the running maximum
+    # keeps their order.
     steps = p[order] * np.arange(len(p), 0, -1)
     adjusted = np.empty(len(p))
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1)
     return adjusted
 
 
-def paired(
+def compare_paired(
     a: FloatArray, b: FloatArray, level: float = 0.95
 ) -> tuple[Estimate[float], float | None]:
-    """The mean of a - b over paired runs with its interval, and its p-value if runs allow one."""
+    """Give the mean of a - b over paired runs, with its interval and, for enough runs, p-value."""
     interval = Estimate(*map(float, mean_interval(a - b, level=level)))
     return interval, p_value(interval, len(a)) if len(a) >= FEWEST_RUNS else None
 
 
-def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's correction over those that are known."""
-    known = [k for k, p in enumerate(p_values) if p is not None]
-    found: list[float | None] = [None] * len(p_values)
-    if known:
+def correct_p_values(p_values: Sequence[float | None]) -> list[float | None]:
+    """Apply Holm's correction to the p-values that are not None."""
+    places = [k for k, p in enumerate(p_values) if p is not None]
+    corrected_values: list[float | None] = [None] * len(p_values)
+    if places:
         corrected = holm([p for p in p_values if p is not None])
-        for k, p in zip(known, corrected, strict=True):
-            found[k] = float(p)
-    return found
+        for k, p in zip(places, corrected, strict=True):
+            corrected_values[k] = float(p)
+    return corrected_values
 
 
 def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[float]:
     """Subtract the final regret of `b` from that of `a`, paired run by run, with its interval.
 
-    Results of one seed met the same problems (common random numbers), so the noise they share
+    Results of one seed faced the same problems (common random numbers), so that shared noise
     cancels and the interval is narrower than two separate ones suggest. Across engines they share
-    means and graphs but not rewards: the interval is as true but wider, and a warning says so.
+    means and graphs but not rewards: the interval is valid but wider, and a warning says so.
     """
     if a.run_numbers != b.run_numbers or a.horizon != b.horizon:
         raise ValueError(
-            f"a and b must have the same runs and horizon, got {words(a.run_numbers)} of "
-            f"{a.horizon} rounds and {words(b.run_numbers)} of {b.horizon}"
+            f"a and b must have the same runs and horizon, got {describe_runs(a.run_numbers)} of "
+            f"{a.horizon} rounds and {describe_runs(b.run_numbers)} of {b.horizon}"
         )
     if a.engine != b.engine:
         warnings.warn(
@@ -171,37 +178,37 @@ def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[flo
             "both",
             stacklevel=2,
         )
-    return paired(a.regret[:, -1], b.regret[:, -1], level)[0]
+    return compare_paired(a.regret[:, -1], b.regret[:, -1], level)[0]
 
 
-def percentile(regrets: FloatArray, percent: int) -> float | None:
-    """A percentile of runs, where there are enough of them."""
+def tail_percentile(regrets: FloatArray, percent: int) -> float | None:
+    """Give a percentile of runs, or None where there are too few of them."""
     enough = len(regrets) >= RUNS_BEYOND[percent]
     return float(np.percentile(regrets, percent)) if enough else None
 
 
-def of_agents(pulls: NDArray[np.int32], gaps: FloatArray) -> FloatArray:
-    """Every agent's regret by its pulls (R, N, K) of arms that cost gaps (R, K): (R, N)."""
+def agent_regrets(pulls: NDArray[np.int32], gaps: FloatArray) -> FloatArray:
+    """Compute the regret (R, N) of every agent from pulls (R, N, K) and gaps (R, K)."""
     return np.asarray(np.einsum("rnk,rk->rn", pulls, gaps))
 
 
-def wrong_leader(pulls: NDArray[np.int32], gaps: FloatArray) -> float:
-    """The share of runs in which the arm that was played most costs regret, by gaps (R, K)."""
+def wrong_leader_share(pulls: NDArray[np.int32], gaps: FloatArray) -> float:
+    """Give the share of runs whose most played arm is not a best one, by gaps (R, K)."""
     leader = pulls.sum(axis=1).argmax(axis=1)
     return float((gaps[np.arange(len(gaps)), leader] > 0).mean())
 
 
-def on_front(costs: ArrayLike) -> NDArray[np.bool_]:
-    """Which rows (n, 2) no other beats: none is as low in both columns and lower in one."""
+def find_pareto_front(costs: ArrayLike) -> NDArray[np.bool_]:
+    """Mark the rows (n, 2) that no other dominates: as low in both columns and lower in one."""
     points = np.asarray(costs, dtype=np.float64)
-    found = np.zeros(len(points), dtype=bool)
+    is_on_front = np.zeros(len(points), dtype=bool)
     best = np.inf
-    at = np.inf
+    best_first = np.inf
     for k in np.lexsort((points[:, 1], points[:, 0])):
         first, second = points[k]
-        # equal points are all on it
-        if second < best or (second == best and first == at):
-            found[k] = True
+        # Equal points do not dominate each other.
+        if second < best or (second == best and first == best_first):
+            is_on_front[k] = True
             best = second
-            at = first
-    return found
+            best_first = first
+    return is_on_front

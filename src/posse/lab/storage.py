@@ -1,9 +1,9 @@
-"""Results in files: netCDF, which any scientific tool reads, and back without losing a bit.
+"""Result files: netCDF, which any scientific tool reads, and which loads without losing a bit.
 
-The classic format knows neither groups, None nor 64-bit integers. So the settings are one JSON
-attribute, counts are 32-bit, and a Comparison is an `algorithm` dimension, its engines a JSON
-attribute as well. What algorithms kept in different shapes is filled up with nan; the attribute
-`shapes` knows how much of it is theirs.
+The classic format has no groups, no None and no 64-bit integers. So the settings are one JSON
+attribute, counts are 32-bit, and a Comparison is an `algorithm` dimension, with its engines in a
+JSON attribute as well. Kept arrays of different shapes are padded with nan; the attribute `shapes`
+has the shape of every algorithm's array.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
 from posse.lab.results import Result
-from posse.lab.simulation import KEEP, dims_in
+from posse.lab.simulation import KEEP, infer_dims
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,13 +49,13 @@ def to_dataset(value: Result | Comparison) -> xr.Dataset:
         "pulls": (("run", "agent", "arm"), [result.pulls for result in results]),
     }
     for name in first.kept:
-        dims = dims_in(name, first.kept[name].ndim, first.settings)
+        dims = infer_dims(name, first.kept[name].ndim, first.settings)
         arrays[KEEP[name].attribute] = dims, [result.kept[name] for result in results]
     shapes = {name: [result.kept[name].shape for result in results] for name in first.kept}
     return xr.Dataset(
         data_vars={
-            name: ([*outer, *dims], _stacked(each) if outer else each[0])
-            for name, (dims, each) in arrays.items()
+            name: ([*outer, *dims], _stack_padded(values) if outer else values[0])
+            for name, (dims, values) in arrays.items()
         },
         coords={
             **outer,
@@ -67,15 +67,15 @@ def to_dataset(value: Result | Comparison) -> xr.Dataset:
         attrs={
             "kind": COMPARISON if outer else RESULT,
             "format": FORMAT,
-            "engine": _engine(value),
-            "settings": json.dumps(_settings(value), default=repr),
+            "engine": _encode_engine(value),
+            "settings": json.dumps(_collect_settings(value), default=repr),
             "shapes": json.dumps(shapes),
         },
     )
 
 
-def _stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    """One array of all, those of smaller shape filled up with nan."""
+def _stack_padded(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    """Stack arrays, the smaller ones padded with nan."""
     largest = tuple(np.max([array.shape for array in arrays], axis=0))
     if all(array.shape == largest for array in arrays):
         return np.stack(arrays)
@@ -86,13 +86,14 @@ def _stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def save(value: Result | Comparison, path: str | os.PathLike[str]) -> None:
-    """Write a netCDF file, which has its name only once it is complete."""
+    """Write a netCDF file, atomically."""
     if Path(path).suffix not in (".nc", ""):
         raise ValueError(
             f"{path} must end in .nc: results are saved as netCDF; to_dataframe().to_csv(...) "
             "writes curves as text"
         )
-    settings = json.dumps(_settings(value), default=_refuse)
+    # Settings that JSON cannot represent are refused before anything is written.
+    settings = json.dumps(_collect_settings(value), default=_refuse_value)
     dataset = to_dataset(value)
     for name in dataset.data_vars:
         size = dataset[name].nbytes
@@ -103,20 +104,20 @@ def save(value: Result | Comparison, path: str | os.PathLike[str]) -> None:
             )
     dataset.attrs["settings"] = settings
     arrays = {str(name): dataset[name].values for name in ["time", *dataset.data_vars]}
-    dataset.attrs["checksum"] = _checksum(dataset.attrs, list(arrays.values()))
+    dataset.attrs["checksum"] = _compute_checksum(dataset.attrs, list(arrays.values()))
     with atomic_write(path) as temporary:
         dataset.to_netcdf(temporary, engine="scipy")
 
 
 def load(path: str | os.PathLike[str]) -> Result | Comparison:
-    """Read what `save` wrote; anything else, and anything damaged, is refused."""
+    """Read a result or a comparison that `save` wrote; other and damaged files are refused."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path must be that of a file such as 'r.nc', got {path!r}")
-    attributes, variables = _parse(path)
+    attributes, variables = _read_netcdf(path)
     kind = attributes["kind"]
     version = attributes["format"]
     if kind not in (RESULT, COMPARISON):
-        raise ValueError(f"{path} is a netCDF file but holds no result of Posse")
+        raise ValueError(f"{path} is a netCDF file but not a result of Posse")
     if isinstance(version, int) and version != FORMAT:
         raise ValueError(
             f"{path} has format {version} and this Posse reads format {FORMAT}: read it with the "
@@ -129,7 +130,7 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
         pulls = variables["pulls"].astype(np.int32)
         kept = {name: variables[KEEP[name].attribute].astype(np.float64) for name in shapes}
         arrays: list[NDArray[Any]] = [times, regret, pulls, *kept.values()]
-        whole = attributes["checksum"] == _checksum(attributes, arrays)
+        whole = attributes["checksum"] == _compute_checksum(attributes, arrays)
     except Exception:  # a part is missing or of another type
         whole = False
     if not whole:
@@ -141,40 +142,44 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
     settings = json.loads(attributes["settings"])
     if kind == RESULT:
         return Result(times, regret, pulls, engine, settings, kept)
+    # A Comparison: cut the padding off the kept arrays of every algorithm.
     engines = json.loads(engine)
     results = {}
-    for place, (name, own) in enumerate(settings.items()):
+    for place, (name, own_settings) in enumerate(settings.items()):
         parts = {
             key: array[place][tuple(map(slice, shapes[key][place]))] for key, array in kept.items()
         }
-        results[name] = Result(times, regret[place], pulls[place], engines[name], own, parts)
+        results[name] = Result(
+            times, regret[place], pulls[place], engines[name], own_settings, parts
+        )
     return Comparison(results)
 
 
-def _engine(value: Result | Comparison) -> str:
-    """The engine of a result, or those of each algorithm by name as JSON."""
+def _encode_engine(value: Result | Comparison) -> str:
+    """Encode the engine of a result, or the engines of a comparison by name as JSON."""
     if isinstance(value, Result):
         return value.engine
     return json.dumps({name: result.engine for name, result in value.items()})
 
 
-def _settings(value: Result | Comparison) -> dict[str, Any]:
-    """Find the settings of a result, or those of each algorithm by name."""
+def _collect_settings(value: Result | Comparison) -> dict[str, Any]:
+    """Collect the settings of a result, or those of a comparison by name."""
     if isinstance(value, Result):
         return value.settings
     return {name: result.settings for name, result in value.items()}
 
 
-def _refuse(value: Any) -> Any:
-    """Say what JSON cannot hold."""
+def _refuse_value(value: Any) -> Any:
+    """Refuse a value that JSON cannot represent."""
     raise ValueError(
         f"settings must be plain values to be saved (functions named 'module:function'), "
         f"got {value!r}"
     )
 
 
-def _checksum(attributes: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> str:
-    """Hash all that is read back (SHA-256), alike on every machine."""
+def _compute_checksum(attributes: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> str:
+    """Hash the arrays and attributes (SHA-256), in a byte order that no machine changes."""
+    # Shapes are hashed too: the same bytes in another shape are other numbers.
     digest = hashlib.sha256()
     head = [attributes[name] for name in ("kind", "engine", "settings", "shapes", "format")]
     shapes = [array.shape for array in arrays]
@@ -184,8 +189,8 @@ def _checksum(attributes: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> 
     return digest.hexdigest()
 
 
-def _parse(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read our attributes and all variables of a netCDF file."""
+def _read_netcdf(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read the attributes that `save` writes, and all variables, of a netCDF file."""
     from scipy.io import netcdf_file
 
     try:
@@ -199,15 +204,15 @@ def _parse(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDAr
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with netcdf_file(io.BytesIO(content), mmap=False) as file:
-                found = {name: getattr(file, name, None) for name in ATTRIBUTES}
+                attributes = {name: getattr(file, name, None) for name in ATTRIBUTES}
                 variables = {name: item.data for name, item in file.variables.items()}
-        return {name: _attribute(value) for name, value in found.items()}, variables
+        return {name: _decode_attribute(value) for name, value in attributes.items()}, variables
     except Exception as error:  # a damaged header can make SciPy raise nearly anything
         raise ValueError(f"{path} is not a netCDF file (classic format), or is damaged") from error
 
 
-def _attribute(value: Any) -> str | int | None:
-    """Take text and whole numbers, which are all that we write."""
+def _decode_attribute(value: Any) -> str | int | None:
+    """Decode text and whole numbers, the only types that `save` writes."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return int(value) if isinstance(value, np.integer) else None

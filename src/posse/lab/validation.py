@@ -1,16 +1,23 @@
-"""Parts of the user's tried out before a comparison, so that nobody's runs are lost by them."""
+"""Validation before the first round: parts, user-defined code (by a dry run), and memory.
+
+User-defined parts need not be registered or subclass anything: whatever has the methods is
+accepted. A part without them, and a problem that would not fit into memory, is refused in one
+sentence.
+"""
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import inspect
+import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from posse import algorithms, policies, validation
+from posse import algorithms, policies
 from posse.algorithms import (
     ALGORITHMS,
     CONTEXTUAL,
@@ -23,62 +30,71 @@ from posse.algorithms.bayesian import BayesianAlgorithm, Timed
 from posse.bandits import DELAYS, DRIFTS, AnyBandit, ContextualBandit, UniformMeans
 from posse.families import CONTEXTUAL as CONTEXTUAL_FAMILIES
 from posse.families import FAMILIES, Grid
-from posse.families.family import check_family, get_family_name, is_contextual
+from posse.families.family import Model, check_family, get_family_name, is_contextual
 from posse.lab.reference import engine as reference
-from posse.lab.simulation import Simulation, model_of
+from posse.lab.simulation import (
+    Job,
+    Simulation,
+    axis_sizes,
+    count_coordinates,
+    count_numbers_per_run,
+    resolve_model,
+)
 from posse.networks.dynamics import is_user_defined
 from posse.networks.network import Network
 from posse.policies import POLICIES
 from posse.randomness import create_generator
 from posse.serialization.encode import find_repr_only
+from posse.validation import detect_memory, format_gigabytes, format_value, validate_methods
 
-ROUNDS = 2  # the second plays with a state that `learn` gave
+DRY_RUN_ROUNDS = 2  # the second plays with a state that `learn` returned
 
 
-def rehearse(label: str, simulation: Simulation, runs: range) -> None:
-    """Play the first rounds of up to two runs, and forget them; for what is not all ours.
+def dry_run(label: str, job: Job) -> None:
+    """Play the first rounds of up to two runs as a dry run, where a part is user-defined.
 
-    What a part does wrong is then said before the first round of any algorithm. Runs draw from
-    streams of their own, so that nothing is used up.
+    A mistake in a part is then reported before the first round of any algorithm. Every run draws
+    from its own streams, so that the dry run changes no number.
     """
-    if not _has_own_parts(simulation):
+    if job.engine != "reference" or not _has_user_parts(job.simulation):
         return
-    rounds = min(ROUNDS, simulation.horizon)
+    runs = job.runs[: 1 if job.simulation.network.is_recipe else 2]
+    simulation = job.simulation.with_graph_of(runs[0])
+    rounds = min(DRY_RUN_ROUNDS, simulation.horizon)
     short = dataclasses.replace(simulation, times=np.arange(1, rounds + 1))
     try:
         reference.simulate_block(short, runs, lambda steps: None, rounds)
     except ValueError:
-        raise  # a sentence already
-    except (Exception, SystemExit) as error:  # whatever a user's part may raise
+        raise  # its message is for users already
+    except (Exception, SystemExit) as error:  # user-defined code may raise anything
         raise ValueError(
             f"{label} failed in its first {rounds} rounds: {type(error).__name__}: {error}"
         ) from error
 
 
-def _has_own_parts(simulation: Simulation) -> bool:
+def _has_user_parts(simulation: Simulation) -> bool:
+    """Whether any part of a simulation is user-defined."""
     s = simulation
     policy: Any = getattr(s.algorithm, "policy", None)
     ours = (
         type(s.algorithm) in (*ALGORITHMS.values(), *algorithms.CONTEXTUAL.values())
         and (policy is None or type(policy) in POLICIES.values())
-        and all(_is_our_family(family) for family in (s.bandit.family, s.model))
+        and all(_is_library_family(family) for family in (s.bandit.family, s.model))
     )
     own_delay = s.bandit.delay is not None and type(s.bandit.delay) not in DELAYS.values()
     own_drift = s.bandit.drift is not None and type(s.bandit.drift) not in DRIFTS.values()
     return not ours or own_delay or own_drift or is_user_defined(s.network.dynamics)
 
 
-def _is_our_family(family: Any) -> bool:
+def _is_library_family(family: Any) -> bool:
+    """Whether all code of a family is the library's; a Grid calls functions of the user."""
     ours = (*FAMILIES.values(), *CONTEXTUAL_FAMILIES.values())
-    return type(family) in ours and not isinstance(family, Grid)  # of functions
+    return type(family) in ours and not isinstance(family, Grid)
 
 
-# The parts of a simulation at the door: accepted, or refused before the first round.
-#
-# Nothing need be registered: whatever has the methods will do.
-
-# What a policy reads beliefs by; one of the user's may read them by anything.
-_READS = {
+# The methods of a family that the library's policies call. A user-defined policy may call any
+# method, so that nothing is required of its family here; the dry run finds what is missing.
+_POLICY_NEEDS = {
     policies.ThompsonSampling: ["sample_mean"],
     policies.BayesUCB: ["mean_quantile"],
     policies.Greedy: ["posterior_mean"],
@@ -88,7 +104,7 @@ _READS = {
 
 
 def check_problem(bandit: Any, network: Any) -> None:
-    """Refuse what is not a bandit or a network, and rewards that nobody can draw."""
+    """Refuse a bandit or network of a wrong type, and a family that cannot draw rewards."""
     if not isinstance(bandit, AnyBandit):
         raise ValueError(f"bandit must be a posse.Bandit, got {bandit!r}")
     if not isinstance(network, Network):
@@ -101,59 +117,71 @@ def check_problem(bandit: Any, network: Any) -> None:
 
 
 def check_means(bandit: AnyBandit, seed: int, runs: range) -> None:
-    """Draw the means of all runs by a function of the user's: it may fail, or change K, in any."""
+    """Draw the means of all runs by a user-defined function, which may fail in any of them.
+
+    It must be a function of its generator alone, and return as many arms in every run.
+    """
     if isinstance(bandit, ContextualBandit):
         return
     function = bandit.means_of_arms
     if not callable(function) or isinstance(function, UniformMeans):
         return
-    once, again = (
+    first_draw, second_draw = (
         bandit.means_of_run(runs[0], create_generator(seed, runs[0], "means")) for _ in "12"
     )
-    if not np.array_equal(once, again):
+    if not np.array_equal(first_draw, second_draw):
         raise ValueError(
-            f"means: {validation.format_value(function)} "
-            "must draw from the generator it is given and "
+            f"means: {format_value(function)} must draw from the generator it is given and "
             "nothing else: a run must have the same means whenever it is played"
         )
     for run in runs:
         drawn = bandit.means_of_run(run, create_generator(seed, run, "means"))
-        if drawn.shape != once.shape:
-            agents = f"{len(once)} agents and " if once.ndim == 2 else ""
+        if drawn.shape != first_draw.shape:
+            agents = f"{len(first_draw)} agents and " if first_draw.ndim == 2 else ""
             raise ValueError(
-                f"means: every run must have {agents}{once.shape[-1]} arms, as the first draw had"
+                f"means: every run must have {agents}{first_draw.shape[-1]} arms, as the first "
+                "draw had"
             )
 
 
 def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[str, ...]) -> None:
-    """Refuse what is no algorithm, a model that it cannot learn by, and what it cannot tell."""
-    validation.validate_methods(
+    """Refuse an algorithm without the methods, a wrong reward model, and unavailable `keep=`."""
+    validate_methods(
         label,
         algorithm,
         ["init", "choose", "learn"],
         "posse.Decentralized(posse.ThompsonSampling())",
     )
-    own = getattr(algorithm, "family", None)
+    own_family = getattr(algorithm, "family", None)
     if type(algorithm) in CONTEXTUAL.values() and not isinstance(bandit, ContextualBandit):
         raise ValueError(
             f"{label} is {type(algorithm).__name__}, which needs contexts: give a "
             "posse.ContextualBandit"
         )
-    if own is not None and is_contextual(own) and not isinstance(bandit, ContextualBandit):
+    if (
+        own_family is not None
+        and is_contextual(own_family)
+        and not isinstance(bandit, ContextualBandit)
+    ):
         raise ValueError(
-            f"the family of {label} is {get_family_name(own)!r}, which needs contexts: give a "
+            f"the family of {label} is {get_family_name(own_family)!r}, which needs contexts: "
+            "give a "
             "posse.ContextualBandit"
         )
-    model: Any = model_of(algorithm, bandit)
-    who = f"the family of {label}" if own else f"the bandit's family, the model of {label},"
+    # The model may be the bandit's family, or another one: misspecification is a valid experiment,
+    # as long as the model accepts all rewards of the bandit.
+    model: Any = resolve_model(algorithm, bandit)
+    family_label = (
+        f"the family of {label}" if own_family else f"the bandit's family, the model of {label},"
+    )
     if isinstance(algorithm, BayesianAlgorithm):
-        reads = _READS.get(type(algorithm.policy), [])
+        reads = _POLICY_NEEDS.get(type(algorithm.policy), [])
         if is_contextual(model):
-            check_family(who, model.at_mean, reads)
+            check_family(family_label, model.at_mean, reads)
             reads = []
-        check_family(who, model, ["prior", "statistic", *reads], ["rewards"])
-    elif own:
-        check_family(who, model, [], ["rewards"])
+        check_family(family_label, model, ["prior", "statistic", *reads], ["rewards"])
+    elif own_family:
+        check_family(family_label, model, [], ["rewards"])
     if not model.rewards.covers(bandit.family.rewards):
         raise ValueError(
             f"family {get_family_name(model)!r} learns from rewards in {model.rewards}, "
@@ -163,10 +191,10 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
     if is_contextual(model):
         _check_contexts(label, algorithm, model, bandit, keep)
     if bandit.delay is not None:
-        _check_late(label, algorithm, model, bandit, keep)
+        _check_delayed(label, algorithm, model, bandit, keep)
     if "messages" in keep and not callable(getattr(algorithm, "numbers_sent", None)):
         raise ValueError(
-            f"keep: {label} does not say how many numbers it sends: give "
+            f"keep: {label} does not count the numbers it sends: give "
             f"{type(algorithm).__name__} a method numbers_sent(state, t, links)"
         )
     ours = type(algorithm) in (*ALGORITHMS.values(), *CONTEXTUAL.values())
@@ -183,13 +211,14 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
 def _check_contexts(
     label: str, algorithm: Any, model: Any, bandit: AnyBandit, keep: tuple[str, ...]
 ) -> None:
-    """Refuse who cannot see contexts, and what is not known of beliefs with them."""
+    """Refuse algorithms without contexts, and `keep=` that is undefined with contexts."""
     kind = type(algorithm).__name__
     if isinstance(algorithm, PartialPooling):
         raise ValueError(
             f"{label} is {kind}, which knows no contexts: make the site a category of the context "
             "instead, whose prior_sd says how much sites differ"
         )
+    # User-defined algorithms say by their signatures whether they take contexts.
     methods = [getattr(algorithm, name) for name in ("choose", "learn")]
     if not all("contexts" in inspect.signature(method).parameters for method in methods):
         raise ValueError(
@@ -203,34 +232,38 @@ def _check_contexts(
         )
     if "signs" in keep:
         raise ValueError(
-            "keep: signs are not kept with contexts: how sure evidence makes differs by context"
+            "keep: signs are not kept with contexts: the certainty of a belief differs by context"
         )
 
 
-def _definer(algorithm: Any, method: str) -> Any:
-    """The class that a method comes from."""
+def _find_definer(algorithm: Any, method: str) -> Any:
+    """Find the class that defines a method."""
     return next((cls for cls in type(algorithm).__mro__ if method in vars(cls)), object)
 
 
-def _check_late(
+def _check_delayed(
     label: str, algorithm: Any, model: Any, bandit: AnyBandit, keep: tuple[str, ...]
 ) -> None:
-    """Refuse who cannot hear late rewards, and what is not known of those that are open."""
+    """Refuse algorithms that cannot learn from delayed rewards, and undefined options.
+
+    A pull is open until its reward arrives.
+    """
     if not callable(getattr(algorithm, "hear", None)):
         raise ValueError(
-            f"{label} is {type(algorithm).__name__}, which cannot hear late rewards: delayed "
-            "bandits are for Decentralized, Isolated, Centralized and Flooding"
+            f"{label} is {type(algorithm).__name__}, which cannot learn from delayed rewards: "
+            "delayed bandits are for Decentralized, Isolated, Centralized and Flooding"
         )
-    if _definer(algorithm, "learn") not in _definer(algorithm, "hear").__mro__:
+    # A subclass that overrides learn alone would inherit a hear that does not match it.
+    if _find_definer(algorithm, "learn") not in _find_definer(algorithm, "hear").__mro__:
         raise ValueError(
-            f"{label} is {type(algorithm).__name__}, which has a learn of its own: give it hear "
-            "too, which takes its place where rewards come late"
+            f"{label} is {type(algorithm).__name__}, which overrides learn: override hear too, "
+            "which replaces it where rewards are delayed"
         )
     counts = isinstance(algorithm, Timed) and algorithm.open == "count"
     if counts and is_contextual(model):
         raise ValueError(
-            f"open='count' of {label} is not known with contexts, where what an open pull counts "
-            "as depends on its visit: use open='wait'"
+            f"open='count' of {label} is undefined with contexts, where the count of an open pull "
+            "depends on its context: use open='wait'"
         )
     if counts and algorithm.assumed(bandit.family.rewards.low, model) is None:
         raise ValueError(
@@ -244,16 +277,17 @@ def _check_late(
     if "messages" in keep and isinstance(algorithm, Centralized | Flooding):
         raise ValueError(
             f"keep: messages of {label} are not counted for a delayed bandit: "
-            f"{type(algorithm).__name__} tells of rewards when they come"
+            f"{type(algorithm).__name__} sends rewards when they arrive"
         )
 
 
-def warn_of_short_memory(
+def warn_short_half_life(
     algorithm: Any, network: Network, keep: tuple[str, ...], stacklevel: int
 ) -> None:
-    """Say that beliefs will be surer than their evidence: it fades before it has mixed.
+    """Warn that beliefs will be more certain than their evidence, which fades before it has mixed.
 
-    Regret hardly suffers, so only who keeps beliefs is told, and not who calibrates them.
+    Regret hardly suffers, so that only keep="beliefs" warns, and not with "signs", by which
+    beliefs are calibrated.
     """
     half_life = algorithm.half_life if isinstance(algorithm, Decentralized) else None
     if (
@@ -272,13 +306,109 @@ def warn_of_short_memory(
         )
 
 
-def warn_of_what_cannot_be_rerun(settings: Sequence[Mapping[str, Any]], stacklevel: int) -> None:
-    """Say before the first round, not after the last, what a file will only show."""
-    shown = sorted(set(find_repr_only(list(settings)).values()))
-    if shown:
-        it = "it" if len(shown) == 1 else "each"
+def warn_not_rerunnable(settings: Sequence[Mapping[str, Any]], stacklevel: int) -> None:
+    """Warn before the first round, not after the last, of parts that a file cannot rebuild."""
+    part_names = sorted(set(find_repr_only(list(settings)).values()))
+    if part_names:
+        pronoun = "it" if len(part_names) == 1 else "each"
         warnings.warn(
-            f"{', '.join(shown)} can be saved but not rerun from the file: define {it} in a "
-            "module, as a function or a frozen dataclass of plain fields",
+            f"{', '.join(part_names)} can be saved but not rerun from the file: define {pronoun} "
+            "in a module, as a function or a frozen dataclass of plain fields",
             stacklevel=stacklevel + 1,
         )
+
+
+def check_size(
+    bandit: AnyBandit,
+    network: Network,
+    runs: int,
+    points: int,
+    keep: tuple[str, ...] = (),
+    models: Sequence[Model] = (),
+) -> None:
+    """Refuse results that do not fit into memory, and name settings with which they would.
+
+    models: the reward model of every algorithm; the bandit's family, once, if not given
+    """
+    models = models or [bandit.family]
+
+    def count_bytes(runs: int, points: int, keep: tuple[str, ...]) -> float:
+        sizes_of_results = []
+        for model in models:
+            sizes = axis_sizes(bandit, network, points, model)
+            extra = sum(count_numbers_per_run(name, sizes, bandit) for name in keep)
+            pulls = sizes["agent"] * sizes["arm"] / 2  # a count has 4 bytes, a float 8
+            sizes_of_results.append(8.0 * runs * (points + pulls + extra))
+        # Runs are played in blocks, and joining the blocks of one algorithm copies them.
+        joined = max(sizes_of_results) if runs > 1 else 0.0
+        return 8 * points + sum(sizes_of_results) + joined
+
+    room = detect_memory() * 1e9
+    needed = count_bytes(runs, points, keep)
+    if needed <= room:
+        return
+    levers = []
+    if most_runs := _find_largest(runs, lambda value: count_bytes(value, points, keep) <= room):
+        levers.append(f"take at most {most_runs} runs")
+    if most_points := _find_largest(points, lambda value: count_bytes(runs, value, keep) <= room):
+        levers.append(f"keep fewer rounds with record={min(most_points, 1000)}")
+    if keep and count_bytes(runs, points, ()) <= room:
+        levers.append("keep less with keep=")
+    if not levers:
+        smallest = count_bytes(1, 1, ()) <= room
+        levers = [
+            "take fewer runs and keep fewer rounds with record="
+            if smallest
+            else f"take fewer than {bandit.n_arms} arms or {network.n_agents} agents"
+        ]
+    arrays = ", ".join(["curves", "pulls", *keep])
+    raise ValueError(
+        f"runs is {runs}, whose {arrays} take {format_gigabytes(needed / 1e9)} of "
+        f"{format_gigabytes(room / 1e9)} of memory: {', or '.join(levers)}"
+    )
+
+
+def check_run(
+    bandit: AnyBandit, network: Network, algorithm: Any = None, model: Any = None
+) -> None:
+    """Refuse a problem of which one run does not fit into memory.
+
+    This is a lower bound, of what every engine holds at the same time: the true means, their gaps
+    and the order of the arms; the contexts of a round; pulls; the beliefs (or ridge regressions)
+    of an algorithm of the library.
+
+    algorithm, model: whose beliefs count, and its reward model; None counts the problem alone
+    """
+    n_agents = network.n_agents
+    n_arms = bandit.n_arms
+    n_features = 0
+    numbers = 3.0 * n_arms * (n_agents if bandit.per_agent else 1) + n_agents * n_arms / 2
+    if isinstance(bandit, ContextualBandit):
+        n_features = bandit.shape[-1]
+        numbers += n_agents * math.prod(bandit.shape)
+    bayesian = isinstance(algorithm, BayesianAlgorithm)
+    if type(algorithm) in CONTEXTUAL.values() or (
+        bayesian and type(algorithm) in ALGORITHMS.values()
+    ):
+        contextual = is_contextual(model)
+        n_beliefs = 1 if contextual and model.shared else n_arms
+        # The kernels of Centralized store one belief for all agents; contexts have no kernels.
+        n_believers = 1 if isinstance(algorithm, Centralized) and not contextual else n_agents
+        # A merge reads the old beliefs while it writes the new ones.
+        copies = 2 if isinstance(algorithm, Decentralized) else 1
+        numbers += copies * count_coordinates(model) * float(n_believers) * n_beliefs
+    needed = 8 * numbers / 1e9
+    room = detect_memory()
+    if needed > room:
+        sizes = {"agents": n_agents, "arms": n_arms, "features": n_features}
+        plural_sizes = {name: size for name, size in sizes.items() if size > 1}
+        listing = ", ".join(f"{size} {name}" for name, size in plural_sizes.items())
+        raise ValueError(
+            f"one run of {listing} takes {format_gigabytes(needed)} of {format_gigabytes(room)} of "
+            f"memory: take fewer {' or '.join(plural_sizes)}"
+        )
+
+
+def _find_largest(below: int, fits: Callable[[int], bool]) -> int:
+    """Find the largest whole number from 1 to below - 1 that fits, or 0, by bisection."""
+    return bisect.bisect_left(range(1, below), True, key=lambda value: not fits(value))

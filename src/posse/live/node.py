@@ -20,13 +20,14 @@ from posse.live.experiment.experiment import Experiment
 from posse.live.experiment.experiment import Silence as Silence
 from posse.live.experiment.history import Kind
 from posse.live.membership import heartbeats as statuses
+from posse.live.membership.answers import NetworkAnswer
 from posse.live.membership.heartbeats import Presence
 from posse.live.membership.network_view import network
 from posse.live.membership.records import Status, StatusMessage
 from posse.live.messaging.inbox import Inbox, Limits
 from posse.live.messaging.transport import Receive, Transport
 from posse.live.messaging.wire import Codec, WireError
-from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
+from posse.live.store import DecisionRecord, RewardOutcome, Store, StoreError, Unknown
 
 if TYPE_CHECKING:
     from posse.live.config.agent_settings import Settings
@@ -213,7 +214,7 @@ class Node:
         """A new decision of the only experiment that is not on disk yet."""
         return self.experiment().choose(id_, allowed)
 
-    def reward(self, decision_id: str, reward: float) -> Outcome:
+    def reward(self, decision_id: str, reward: float) -> RewardOutcome:
         """Settle a decision of the only experiment; idempotent, durable when it returns."""
         return self.experiment().reward(decision_id, reward)
 
@@ -277,7 +278,7 @@ class Node:
                 failed = error
             except Exception:
                 self._bug("tick", each)
-        self.store.check_place()
+        self.store.check_location()
         self.store.flush()
         for each in experiments:
             try:
@@ -379,7 +380,7 @@ class Node:
             refused.update(each.refusals())
         return refused
 
-    def network(self) -> dict[str, Any]:
+    def network(self) -> NetworkAnswer:
         """The neighbours, all agents and links that are known, and what was refused and why."""
         now = self.clock()
         experiments = dict(self.experiments)

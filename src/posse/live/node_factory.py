@@ -95,7 +95,7 @@ class Maker:
         store = Store.open(
             path,
             fingerprint=agents[0].fingerprint,
-            equal=_equal(agents),
+            accepted_fingerprints=_equal(agents),
             experiment=name,
             owner=self.name,
             monotonic=self.monotonic,
@@ -109,7 +109,7 @@ class Maker:
     def beside(self, settings: Settings, name: str, store: Store) -> Experiment:
         """Another experiment in the same store."""
         agents = self._agents(settings, name)
-        view = store.beside(name, agents[0].fingerprint, _equal(agents))
+        view = store.open_experiment(name, agents[0].fingerprint, _equal(agents))
         return self._experiment(settings, name, _of(agents, view), view)
 
     def configure(self, settings: Settings, experiment: Experiment) -> None:

@@ -64,8 +64,8 @@ const touch = (view) => {
   if (near < agents) return `${whole(near)} of ${whole(agents)} agents are in touch; of the others only their evidence is known. `;
   return agents === 1 ? "This agent is alone. " : `All ${whole(agents)} agents are in touch. `;
 };
-const balance = (books) => (books ? books.own - books.counted : 0);
-const lost = (view) => (view.books === null ? "" : balance(view.books) === 0 ? "Nothing is lost. " : "");
+const balance = (audit) => (audit ? audit.in_evidence - audit.counted : 0);
+const lost = (view) => (view.audit === null ? "" : balance(view.audit) === 0 ? "Nothing is lost. " : "");
 const late = (view) => (view.experiment.late_rewards ? `${plural(view.experiment.late_rewards, "reward")} came too late to count since this agent started. ` : "");
 
 const open = (view) => total(Object.values(view.arms).map((arm) => arm.open_in_network));
@@ -74,19 +74,19 @@ export const lead = (view) => {
   const order = ranking(view);
   const unit = measure(view.agent);
   const worse = absent(view) ?? [];
-  const apart = balance(view.books);
-  const books = apart < 0 ? [`${plural(-apart, "decision")} counted here ${apart === -1 ? "is" : "are"} not in this agent's entries. `] : [];
+  const apart = balance(view.audit);
+  const missing = apart < 0 ? [`${plural(-apart, "decision")} counted here ${apart === -1 ? "is" : "are"} not in this agent's entries. `] : [];
   const second = h("p", {}, touch(view), lost(view), late(view), view.sites.apart.length ? `${view.sites.apart.length === 1 ? "One site differs" : "Sites differ"}: see the note.` : "");
   if (!order.length) {
     const waiting = open(view) || view.experiment.open_decisions;
     const title = waiting ? `${plural(waiting, "visit")}, no reward is final yet.` : "No reward yet: every arm is as likely the best.";
     const why = waiting && view.experiment.reward_window ? `Windows close ${duration(view.experiment.reward_window)} after a visit; until then rates would flatter arms whose rewards come fast. ` : "";
-    return [h("h1", {}, worse, books, title), h("p", {}, why, touch(view), lost(view))];
+    return [h("h1", {}, worse, missing, title), h("p", {}, why, touch(view), lost(view))];
   }
   const [first, next] = order;
   const mean = view.arms[first].mean;
   const versus = next ? [", ", said(`${unit.other(view.arms[next].mean)} with `, `${isolated(next)}: ${unit.value(view.arms[next].mean)} ${unit.of}, of closed decisions.`), h("span", { class: "whole" }, bdi(next), ".")] : ["."];
-  return [h("h1", {}, worse, books, bdi(first), " leads: ", said(unit.lead(mean), `${isolated(first)}: ${unit.value(mean)} ${unit.of}, of closed decisions.`), versus, judged(view, first)), second];
+  return [h("h1", {}, worse, missing, bdi(first), " leads: ", said(unit.lead(mean), `${isolated(first)}: ${unit.value(mean)} ${unit.of}, of closed decisions.`), versus, judged(view, first)), second];
 };
 
 const box = (title, ...inner) => h("div", {}, h("dt", {}, title), h("dd", {}, ...inner));
@@ -127,20 +127,20 @@ const networkBox = (view) => {
       down.length ? `; ${plural(down.length, "link")} down` : "", behind ? ["; ", said(`${whole(behind)} on the way`, "Decisions that their agents have counted and that are not here yet.")] : ""));
 };
 
-const booksBox = (view) => {
-  const { books, agent } = view;
-  if (!books) return box("Books", big("Not kept"), small("pulls fade with their half-life, and add up to no count"));
-  const apart = balance(books);
+const auditBox = (view) => {
+  const { audit, agent } = view;
+  if (!audit) return box("Audit", big("No count"), small("decisions fade with their half-life, and add up to no count"));
+  const apart = balance(audit);
   const even = apart === 0;
-  const tip = even ? "Every decision of this agent was counted once: the counter kept beside them and the pulls in its own entries agree."
+  const tip = even ? "Every decision of this agent was counted once: the counter stored beside them and its own evidence agree."
     : apart > 0 ? "Neighbours gave back what this agent's disk had forgotten: it was set back to an older copy, or is new." : "Decisions that this agent counted are not in its entries.";
-  return box("Books", h("div", { class: "sum big", tip }, h("span", { id: "counted" }, count(books.counted)), h("span", { class: even ? "eq" : "eq off" }, even ? "=" : "≠"), h("span", { id: "own" }, count(books.own)), h("small", {}, even ? "nothing lost" : `${whole(Math.abs(apart))} apart`)),
-    small("decisions counted here = pulls in ", bdi(agent.name), "'s own entries; network ", said(count(books.network), "Pulls of all agents, as they are held here.")));
+  return box("Audit", h("div", { class: "sum big", tip }, h("span", { id: "counted" }, count(audit.counted)), h("span", { class: even ? "eq" : "eq off" }, even ? "=" : "≠"), h("span", { id: "own" }, count(audit.in_evidence)), h("small", {}, even ? "nothing lost" : `${whole(Math.abs(apart))} apart`)),
+    small("decisions counted here = decisions in ", bdi(agent.name), "'s own evidence; network ", said(count(audit.in_network), "Decisions of all agents, as they are known here.")));
 };
 
 export const strip = (view) => {
   const order = ranking(view);
-  return [leaderBox(view, order), verdictBox(view), networkBox(view), booksBox(view)];
+  return [leaderBox(view, order), verdictBox(view), networkBox(view), auditBox(view)];
 };
 
 const note = (look, word, ...text) => h("p", { class: `note ${look}` }, h("b", {}, word), h("span", {}, ...text));
@@ -157,7 +157,7 @@ export const notes = (view) => {
     const advice = view.experiment.sites.read === "alike" ? ["Numbers over all sites mix the two; ", h("code", {}, 'sites = "differ"'), " gives every site its own."] : ["The evidence of others counts here for what it is worth."];
     made.push(note("partly", "Site differs", bdi(each.site), `: ${unit.value(here)} ${unit.of} with `, bdi(each.arm), `, elsewhere ${unit.value(each.elsewhere)}. `, made.some((one) => one.textContent.startsWith("Site differs")) ? "" : advice));
   }
-  const apart = balance(view.books);
+  const apart = balance(view.audit);
   if (apart > 0) made.push(note("partly", `${whole(apart)} apart`, `Neighbours hold ${plural(apart, "pull")} of this agent that its disk had forgotten: it was set back, or is new. They count; what was open on it then is void.`));
   if (apart < 0) made.push(note("bad", `${whole(-apart)} apart`, `${plural(-apart, "decision")} that this agent counted are not in its entries: look at its log.`));
   const { late_rewards: missed, rewards, longest_lateness: longest } = view.experiment;

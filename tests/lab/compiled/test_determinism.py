@@ -48,13 +48,13 @@ def assert_same(a, b):
 class TestBlocks:
     def test_any_threads_and_any_block_size(self, monkeypatch, network, bandit, policy):
         problem = (bandit, network, posse.Decentralized(policy))
-        whole = play(*problem)
-        assert_same(whole, play(*problem, threads=2))
+        whole = play(*problem, horizon=30)
+        assert_same(whole, play(*problem, horizon=30, threads=2))
         for rows in (1, 3 * network.n_agents, 10_000):
             monkeypatch.setattr(engine, "_BLOCK_ROWS", rows)
             monkeypatch.setattr(engine, "_STEPS_PER_CALL", 7 * rows)
-            assert_same(whole, play(*problem))
-            assert_same(whole, play(*problem, threads=3))
+            assert_same(whole, play(*problem, horizon=30))
+            assert_same(whole, play(*problem, horizon=30, threads=3))
 
     def test_run_3_of_10_is_run_3_of_200(self, network, bandit, policy):
         problem = (bandit, network, posse.Decentralized(policy))

@@ -136,7 +136,6 @@ def test_runs_are_as_they_were(golden, name):
     np.testing.assert_allclose(got["belief"], expected["belief"], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.long  # of the problems, which change with the file only
 @pytest.mark.parametrize("name", NAMES)
 def test_rounding_decides_no_arm_of_these_problems(golden, name):
     assert trace(name, nudge=1e-13)["pulls"] == golden[name]["pulls"]

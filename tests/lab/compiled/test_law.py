@@ -97,7 +97,19 @@ def z_scores(bandit, network, algorithm, name, other=None):
     return difference / (ranks.std(axis=0) * np.sqrt(1 / first + 1 / second))
 
 
-@all_combinations(bandit=list(BANDITS), policy=list(ALL_POLICIES))
+# In `make test`: every policy, and every kind of belief, with the families whose reference is fast.
+QUICK = {
+    ("gaussian", "thompson"),
+    ("bernoulli", "rand-ucb"),
+    ("poisson", "greedy"),
+    ("exponential", "bayes-ucb"),
+}
+
+
+@pytest.mark.parametrize(
+    ("bandit", "policy"),
+    [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.long) for pair in SETTINGS],
+)
 def test_regret(bandit, policy):
     scores = {}
     for setting in SETTINGS[bandit, policy]:
@@ -118,7 +130,13 @@ def test_regret_on_other_networks(setting, policy):
     assert np.abs(z).max() < LIMIT
 
 
-@pytest.mark.parametrize("case", MISSPECIFIED)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[] if case.startswith("bernoulli") else pytest.mark.long)
+        for case in MISSPECIFIED
+    ],
+)
 def test_regret_with_a_wrong_model(case):
     bandit, model = MISSPECIFIED[case]
     algorithm = posse.Decentralized(TS, model, learning_rate=2.0)

@@ -107,18 +107,23 @@ def assert_sound(result, bandit, horizon):
     )
 
 
-@settings(
-    max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
-@given(problem=problems(), horizon=st.integers(1, 30), seed=st.integers(0, 2**70))
+@pytest.mark.parametrize("n_problems", [100, pytest.param(400, marks=pytest.mark.long)])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_no_problem_breaks_an_engine(engine, problem, horizon, seed):
-    bandit, network, algorithm = problem
-    result = posse.simulate(
-        bandit, network, algorithm, horizon=horizon, runs=2, seed=seed, engine=engine, threads=1
-    )
-    assert result.engine == engine
-    assert_sound(result, bandit, horizon)
+def test_no_problem_breaks_an_engine(engine, n_problems):
+    @settings(
+        max_examples=n_problems, deadline=None, derandomize=True, database=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(problem=problems(), horizon=st.integers(1, 30), seed=st.integers(0, 2**70))
+    def play(problem, horizon, seed):
+        bandit, network, algorithm = problem
+        result = posse.simulate(
+            bandit, network, algorithm, horizon=horizon, runs=2, seed=seed, engine=engine, threads=1
+        )
+        assert result.engine == engine
+        assert_sound(result, bandit, horizon)
+
+    play()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -10,7 +10,7 @@ import pytest
 
 from posse.lab.jobs import executors, workers
 from posse.lab.jobs.results_cache import PartStore
-from posse.lab.jobs.scheduler import complete
+from posse.lab.jobs.scheduler import complete_jobs
 from tests.lab.jobs import working
 
 
@@ -60,29 +60,29 @@ def test_a_cluster_of_which_a_worker_is_killed_gives_what_one_process_gives(
     there, here = PartStore(tmp_path / "there"), PartStore(tmp_path / "here")
     with executors.dask_cluster(address) as executor:
         executor._client.wait_for_workers(2, timeout=300)
-        assert executors.capacity(executor) == 2
+        assert executors.count_slots(executor) == 2
 
         with monkeypatch.context() as patch:
-            other = workers.versions() | {"numpy": "0.9"}
-            patch.setattr(workers, "versions", lambda: other)
+            other = workers.list_versions() | {"numpy": "0.9"}
+            patch.setattr(workers, "list_versions", lambda: other)
             with pytest.raises(
                 ValueError, match=r"worker tcp://.* would give other numbers: numpy is .*, not 0.9$"
             ):
-                complete(jobs, there, executor=executor)
+                complete_jobs(jobs, there, executor=executor)
         assert working.files(tmp_path) == []
 
         watch, begun = working.when_begun(tmp_path, working.kill)
-        complete(jobs, there, executor=executor)
+        complete_jobs(jobs, there, executor=executor)
         watch.join()
         assert begun[0] in [process.pid for process in processes]
-        assert executors.capacity(executor) == 1
-    complete(jobs, here, threads=1)
+        assert executors.count_slots(executor) == 1
+    complete_jobs(jobs, here, threads=1)
     for job in jobs:
-        working.assert_equal(there.result(job), here.result(job))
+        working.assert_equal(there.load_result(job), here.load_result(job))
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
-    monkeypatch.setattr(executors, "PATIENCE", 1)
+    monkeypatch.setattr(executors, "CONNECT_SECONDS", 1)
     with (
         pytest.raises(ValueError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:1' within"),
         executors.dask_cluster("tcp://127.0.0.1:1"),

@@ -10,7 +10,7 @@ import pytest
 
 from posse.lab.jobs import executors
 from posse.lab.jobs.results_cache import PartStore
-from posse.lab.jobs.scheduler import complete
+from posse.lab.jobs.scheduler import complete_jobs
 from tests.lab.jobs import working
 
 
@@ -21,12 +21,12 @@ def test_processes_of_which_one_is_killed_give_what_one_process_gives(tmp_path, 
     there, here = PartStore(tmp_path / "there"), PartStore(tmp_path / "here")
     watch, begun = working.when_begun(tmp_path, working.kill)
     with executors.processes(2) as executor:
-        complete(jobs, there, executor=executor)
+        complete_jobs(jobs, there, executor=executor)
     watch.join()
     assert begun  # and so killed
-    complete(jobs, here, threads=1)
+    complete_jobs(jobs, here, threads=1)
     for job in jobs:
-        working.assert_equal(there.result(job), here.result(job))
+        working.assert_equal(there.load_result(job), here.load_result(job))
 
 
 SCRIPT = """
@@ -36,7 +36,7 @@ from pathlib import Path
 import posse
 from posse.lab.jobs import executors
 from posse.lab.jobs.results_cache import PartStore
-from posse.lab.simulator import jobs_of
+from posse.lab.simulator import plan_jobs
 from posse.lab.jobs.scheduler import complete
 
 if __name__ == "__main__":
@@ -44,7 +44,7 @@ if __name__ == "__main__":
     import mine
 
     algorithms = {"quick": posse.CoopUCB2(), "mine": mine.Patient(sys.argv[1])}
-    jobs = jobs_of(posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4), algorithms,
+    jobs = plan_jobs(posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4), algorithms,
         horizon=20, runs=4, engine="reference")
     store = PartStore(Path(sys.argv[1], "store"))
     complete([jobs["quick"]], store, threads=1)
@@ -84,10 +84,10 @@ def test_a_program_that_is_interrupted_or_killed_leaves_its_parts_and_no_process
 
 def test_the_capacity_of_executors_is_known_or_guessed():
     with executors.processes(3) as executor:
-        assert executors.capacity(executor) == 3
+        assert executors.count_slots(executor) == 3
     with ThreadPoolExecutor(5) as executor:
-        assert executors.capacity(executor) == 5
-    assert executors.capacity(object()) == 32
+        assert executors.count_slots(executor) == 5
+    assert executors.count_slots(object()) == 32
     with pytest.raises(ValueError, match="processes must be"), executors.processes(0):
         pass
 

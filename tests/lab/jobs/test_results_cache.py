@@ -18,9 +18,10 @@ from posse.lab import storage
 from posse.lab.jobs import results_cache as digests
 from posse.lab.jobs import workers
 from posse.lab.jobs.results_cache import PartStore, digest
-from posse.lab.jobs.scheduler import complete
+from posse.lab.jobs.scheduler import complete_jobs
 from posse.lab.simulation import Job, Simulation
-from posse.lab.simulator import simulate_some
+from posse.lab.simulator import simulate_runs
+from posse.serialization import encode
 
 BANDIT, NETWORK = posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4)
 DEC_TS = posse.Decentralized(posse.ThompsonSampling())
@@ -39,36 +40,48 @@ def whole(runs=20):
 
 
 def keep(store, some, runs):
-    store.keep(some, simulate_some(some.simulation, runs, 1, lambda steps: None))
+    store.save_part(some, simulate_runs(some.simulation, runs, 1, lambda steps: None))
 
 
 @pytest.fixture(autouse=True)
 def parts_of_ten(monkeypatch):
-    monkeypatch.setattr(jobs, "_MOST_RUNS", 10)
+    monkeypatch.setattr(jobs, "MAX_RUNS_PER_PART", 10)
 
 
 @pytest.fixture
 def computed(monkeypatch):
     """The runs that were computed, not read."""
-    runs, real = [], workers.play
-    monkeypatch.setattr(workers, "play", lambda part: runs.extend(part.runs) or real(part))
+    runs, real = [], workers.play_part
+    monkeypatch.setattr(workers, "play_part", lambda part: runs.extend(part.runs) or real(part))
     return runs
 
 
 def done(folder, some):
     """A job completed in a folder by a store that knows nothing yet."""
     store = PartStore(folder)
-    complete([some], store, threads=1)
-    return store.result(some), store.notes
+    complete_jobs([some], store, threads=1)
+    return store.load_result(some), store.notes
 
 
 class TestParts:
+    def test_settings_are_computed_once_a_job(self, tmp_path, monkeypatch):
+        """Neither every part nor every file of a job encodes its bandit and network again."""
+        encoded = []
+        encode_bandit = encode.encode_bandit
+        monkeypatch.setattr(
+            encode, "encode_bandit", lambda bandit: encoded.append(bandit) or encode_bandit(bandit)
+        )
+        some = job(25)
+        done(tmp_path, some)
+        done(tmp_path, some)
+        assert len(encoded) == 1
+
     def test_they_make_the_whole(self, tmp_path):
         told = []
         store = PartStore(tmp_path)
-        complete([job(25)], store, threads=1, advance=lambda job, runs: told.append(runs))
+        complete_jobs([job(25)], store, threads=1, advance=lambda job, runs: told.append(runs))
         expected = whole(25)
-        result = store.result(job(25))
+        result = store.load_result(job(25))
         np.testing.assert_array_equal(result.regret, expected.regret)
         np.testing.assert_array_equal(result.pulls, expected.pulls)
         assert result.settings == expected.settings
@@ -98,7 +111,7 @@ class TestParts:
         store = PartStore(tmp_path)
         for runs in (range(8), range(5, 12), range(6, 10), range(3)):
             keep(store, job(), runs)
-        assert store.missing(job(20)) == [range(12, 20)]
+        assert store.find_missing(job(20)) == [range(12, 20)]
         result, _ = done(tmp_path, job(20))
         assert computed == list(range(12, 20))
         np.testing.assert_array_equal(result.regret, whole().regret)
@@ -108,7 +121,7 @@ class TestParts:
         keep(store, job(), range(8))
         keep(store, job(), range(10, 20))
         with pytest.raises(ValueError, match="lacks runs 8 to 9"):
-            store.result(job(20))
+            store.load_result(job(20))
 
 
 class TestDamage:
@@ -125,7 +138,7 @@ class TestDamage:
             path.write_bytes((path.parent / "000000-000009.nc").read_bytes())
         elif damage == "other":  # these runs of a simulation with another seed
             runs = range(10, 20)
-            simulate_some(simulation(seed=4), runs, 1, lambda steps: None).save(path)
+            simulate_runs(simulation(seed=4), runs, 1, lambda steps: None).save(path)
         else:
             path.write_bytes({"cut": content[:middle], "flipped": flipped, "empty": b""}[damage])
         del computed[:]
@@ -164,15 +177,15 @@ class TestDamage:
 
     def test_between_looking_and_reading(self, tmp_path):
         store = PartStore(tmp_path)
-        complete([job()], store, threads=1)
+        complete_jobs([job()], store, threads=1)
         path = next(tmp_path.glob("*/000010-000019.nc"))
         stat, content = path.stat(), bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
         with pytest.raises(ValueError, match="lacks runs 10 to 19"):
-            store.result(job())
-        assert store.missing(job()) == [range(10, 20)]
+            store.load_result(job())
+        assert store.find_missing(job()) == [range(10, 20)]
 
     def test_files_that_are_not_ours_are_left_alone(self, tmp_path):
         done(tmp_path, job())
@@ -190,7 +203,7 @@ class TestDamage:
         for path in (old, new):
             path.write_bytes(b"half")
         os.utime(old, (time.time() - 7200,) * 2)
-        PartStore(tmp_path).missing(job())
+        PartStore(tmp_path).find_missing(job())
         assert not old.exists()
         assert new.exists()
 
@@ -237,13 +250,13 @@ class TestDigest:
 
     def test_another_source_has_another_name(self, monkeypatch):
         before = digest(job())
-        monkeypatch.setattr(digests, "source_hash", lambda: "of a changed kernel")
+        monkeypatch.setattr(digests, "hash_source", lambda: "of a changed kernel")
         assert digest(job()) != before
 
     def test_so_have_other_versions(self, monkeypatch):
         """Parts that different versions made could not be joined."""
         before = digest(job())
-        monkeypatch.setattr(digests, "collect_versions", lambda: {"numpy": "3.0"})
+        monkeypatch.setattr(encode, "collect_versions", lambda: {"numpy": "3.0"})
         assert digest(job()) != before
 
     @pytest.mark.parametrize("changed", ["mine_x", "helper_x", "late_x"])
@@ -274,7 +287,7 @@ class TestDigest:
 
     def test_what_no_file_can_name_is_refused(self):
         bandit = posse.Bandit(posse.families.Gaussian(), lambda generator: generator.random(2))
-        with pytest.raises(ValueError, match=r"bandit\.means: .*lambda.* has no name"):
+        with pytest.raises(ValueError, match=r"bandit\.means: .*lambda.* cannot be imported"):
             digest(job(bandit=bandit))
 
 
@@ -282,19 +295,18 @@ SMALL = """
 import sys
 from pathlib import Path
 import posse
-from posse.lab import simulation
-from posse.lab.jobs import jobs
-from posse.lab.jobs.scheduler import complete
+from posse.lab import simulation, simulator
+from posse.lab.jobs.scheduler import complete_jobs
 from posse.lab.jobs.results_cache import PartStore
-jobs._MOST_RUNS = 2
-made = simulation.jobs_of(
+simulation.MAX_RUNS_PER_PART = 2
+made = simulator.plan_jobs(
     posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4),
     {"dec-TS": posse.Decentralized(posse.ThompsonSampling())}, horizon=20, runs=16, seed=3,
     engine="reference",
 )
 store = PartStore(Path(sys.argv[1]))
-complete(list(made.values()), store, threads=1)
-print(store.result(made["dec-TS"]).regret.sum(), store.notes)
+complete_jobs(list(made.values()), store, threads=1)
+print(store.load_result(made["dec-TS"]).regret.sum(), store.notes)
 """
 
 

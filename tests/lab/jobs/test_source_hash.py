@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import posse
-from posse.lab.jobs.results_cache import source_hash
+from posse.lab.jobs.results_cache import hash_source
 
 SOURCE = Path(posse.__file__).parent
 
@@ -20,7 +20,7 @@ def copied(tmp_path):
 
 
 def test_equal_sources_have_equal_hashes(copied):
-    assert source_hash(copied) == source_hash() == source_hash(SOURCE)
+    assert hash_source(copied) == hash_source() == hash_source(SOURCE)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_one_changed_byte_counts_where_numbers_are_made(copied, name, counts):
     content = bytearray((copied / name).read_bytes())
     content[len(content) // 2] ^= 1
     (copied / name).write_bytes(content)
-    assert (source_hash(copied) != source_hash(SOURCE)) == counts
+    assert (hash_source(copied) != hash_source(SOURCE)) == counts
 
 
 def test_a_new_name_counts(copied):
     (copied / "beliefs.py").rename(copied / "believes.py")
-    assert source_hash(copied) != source_hash(SOURCE)
+    assert hash_source(copied) != hash_source(SOURCE)

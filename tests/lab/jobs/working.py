@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import posse
-from posse.lab.simulator import jobs_of
+from posse.lab.simulator import plan_jobs
 
 PATIENT = '''
 import os
@@ -55,7 +55,7 @@ ALGORITHMS = {
 
 def jobs(engine="auto", algorithms=ALGORITHMS, runs=40):
     return list(
-        jobs_of(
+        plan_jobs(
             BANDIT, NETWORK, algorithms, horizon=50, runs=runs, seed=7, engine=engine, keep="agents"
         ).values()
     )

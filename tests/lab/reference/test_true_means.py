@@ -9,7 +9,7 @@ import pytest
 import posse
 from posse import networks, theory
 from posse.bandits import RandomWalk, Rotation, Sines, SiteMeans, UniformMeans
-from posse.lab import recording
+from posse.lab import validation
 from posse.lab.experiments import experiment_from_toml, experiment_of, experiment_to_toml
 from posse.lab.reference import engine as reference
 from posse.randomness import create_generator
@@ -282,7 +282,7 @@ def test_results_show_and_print(name, tmp_path):
 
 def test_what_no_memory_holds_is_refused(monkeypatch):
     """Means of 1000 rounds, 4 agents and 3 arms take 96 kB a run; those of a run's arms 24 B."""
-    monkeypatch.setattr(recording, "detect_memory", lambda: 2e-4)
+    monkeypatch.setattr(validation, "detect_memory", lambda: 2e-4)
     bandit = posse.Bandit.gaussian(MEANS)
     options = {"horizon": 1000, "keep": ("means",), "runs": 3}
     simulated(bandit, **options)

@@ -14,9 +14,10 @@ from posse.lab.jobs import workers
 CHILD = """
 import sys
 import posse
-from posse.lab.jobs import jobs, workers
-jobs._MOST_RUNS = 4
-real, computed = workers.play, []
+from posse.lab import simulation
+from posse.lab.jobs import workers
+simulation.MAX_RUNS_PER_PART = 4
+real, computed = workers.play_part, []
 
 def play(part):
     if len(computed) == 4:
@@ -24,7 +25,7 @@ def play(part):
     computed.append(len(part.runs))
     return real(part)
 
-workers.play = play
+workers.play_part = play
 posse.sweep(*posse.read_sweep("s.toml"), folder="kept", threads=1)
 """
 EXPERIMENT = posse.Experiment(
@@ -58,8 +59,8 @@ def test_killed_in_the_middle_it_computes_only_the_rest(tmp_path, monkeypatch):
     }
     (torn / ".posse-half.nc").write_bytes(b"half of a file, from long ago")
     os.utime(torn / ".posse-half.nc", (0, 0))
-    computed, real = [], workers.play
-    monkeypatch.setattr(workers, "play", lambda part: computed.extend(part.runs) or real(part))
+    computed, real = [], workers.play_part
+    monkeypatch.setattr(workers, "play_part", lambda part: computed.extend(part.runs) or real(part))
     sweep = posse.sweep(EXPERIMENT, GRID, folder=tmp_path / "kept", threads=1)
     assert len(computed) == 4 * 10 - (4 + 4 + 2 + 4)
     assert not (torn / ".posse-half.nc").exists()

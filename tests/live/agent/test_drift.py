@@ -125,7 +125,7 @@ def test_nodes_whose_evidence_fades_agree_after_a_restart(tmp_path, exchange):
             assert pulls(one) == pytest.approx(expected, rel=0.02)
         several.nodes["b"].stop()
         several.now += 250.0
-        b = several.open("b", table("b", ["one"], **data)).experiment("one")
+        b = several.open_node(table("b", ["one"], **data)).experiment("one")
         several.tick(20)
         expected = 32 * 2.0 ** (-(several.now - waiting[0].time) / 100.0)
         for one in (a, b):

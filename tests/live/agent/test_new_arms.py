@@ -43,12 +43,12 @@ def play(path, seconds, default, **options):
             for _ in range(seconds):
                 now[0] += 1.0
                 made = one.choose_many([Wish()] * VISITORS)
-                rows += store.decide_many(made)
+                rows += store.add_decisions(made)
                 for each in made:
                     won = generator.random() < RATES[each.arm]
                     if won or default is None:
                         due.append((now[0] + generator.uniform(0, WINDOW), each.id, float(won)))
-                store.reward_many([(id_, y) for when, id_, y in due if when <= now[0]], now[0])
+                store.add_rewards([(id_, y) for when, id_, y in due if when <= now[0]], now[0])
                 due = [each for each in due if each[0] > now[0]]
                 one.expire(now[0])
         return rows, one.arms()

@@ -275,7 +275,7 @@ def test_a_node_says_once_that_sites_differ_and_takes_in_another_way(tmp_path, c
         assert found["differ"] == one.agent.differences.sentence
         assert one.arms()["red"]["sites_differ"]
         assert found["loss_shared"] > found["loss_alone"]  # here sharing does harm
-        changed = node.reload(several.settings("b", {**data["b"], "sites": "differ"}))
+        changed = node.reload(several.read_settings({**data["b"], "sites": "differ"}))
         assert "sites of banner: differ" in changed
         several.tick()
         assert one.sites()["read"] == "differ"

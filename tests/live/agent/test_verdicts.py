@@ -12,7 +12,7 @@ from posse.live import AsyncClient, Client
 from posse.live.agent.agent import Agent
 from posse.live.agent.verdicts import NamedVerdict, Stop
 from posse.live.experiment.experiment import Experiment
-from posse.live.http import serve
+from posse.live.http import serve_node
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
 from posse.live.store import Store, StoreError, Unknown
@@ -276,7 +276,7 @@ def node(tmp_path):
 
 def test_over_http_and_by_both_clients(node):
     with (
-        serve(node, "127.0.0.1:0") as server,
+        serve_node(node, "127.0.0.1:0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=10) as http,
     ):
         first = http.get("/v1/verdict").json()
@@ -300,7 +300,7 @@ def test_over_http_and_by_both_clients(node):
         assert 'posse_verdict_needed{experiment="default"} 2.99' in text
         assert "posse_verdict_evidence{" in text
         shapes = http.get("/openapi.json").json()["components"]["schemas"]
-        assert shapes["VerdictAnswer"]["properties"]["verdict"]["enum"]
+        assert shapes["Judgement"]["properties"]["verdict"]["enum"]
 
 
 def test_without_stop_it_is_not_found(tmp_path):
@@ -310,7 +310,7 @@ def test_without_stop_it_is_not_found(tmp_path):
     made.transport.start(made.receive)
     try:
         with (
-            serve(made, "127.0.0.1:0") as server,
+            serve_node(made, "127.0.0.1:0") as server,
             httpx.Client(base_url=server.url, trust_env=False, timeout=10) as http,
             Client(server.url) as client,
         ):
@@ -340,7 +340,7 @@ def test_a_winner_outlives_the_process_and_a_disk_that_fails(tmp_path, monkeypat
         raise StoreError("no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr(first.store, "keep", fail)
+        patch.setattr(first.store, "write_record", fail)
         assert first.verdict().verdict == "winner"
     found = first.verdict()
     commits = first.store.commits

@@ -19,7 +19,7 @@ def start_two(line):
         world.start(name)
     world.visit("a", 5)
     world.tick(15)
-    world.stop("a")
+    world.close_node("a")
     return world
 
 
@@ -35,7 +35,7 @@ def test_a_copy_of_a_clean_store_put_back_later(line, put_back, lock_too):
     world.start("a")
     world.visit("a", 7)
     world.tick(15)
-    world.stop("a")
+    world.close_node("a")
     put_back(copies[0], path)
     if lock_too:
         put_back(copies[1], lock)
@@ -54,7 +54,7 @@ def test_many_restarts_take_little_room_at_others(line):
         world.start("a")
         world.visit("a")
         world.tick(12 if nth == 69 else 1)
-        world.stop("a")
+        world.close_node("a")
     held = world.nodes["b"].agent.exchange.state()
     assert len([part for part in held if part.startswith("entry a ")]) == 1
     assert world.pulls("b") == 75
@@ -76,7 +76,7 @@ def test_a_volume_rolled_back_as_a_whole(line, since):
     world.visit("a", 20)
     world.tick(15)
     assert world.pulls("b") == 25
-    world.stop("a")
+    world.close_node("a")
     for each, content in snapshot.items():  # a volume brings the inode and all times back, too
         each.write_bytes(content)
     world.start("a")
@@ -95,7 +95,7 @@ def test_a_live_store_copied_without_its_log(line):
     world.tick(15)
     copy = world.folder / "copy"
     shutil.copy2(world.path("a"), copy)
-    world.stop("a")
+    world.close_node("a")
     shutil.copy2(copy, world.path("a"))
     world.start("a")
     world.visit("a", 9)
@@ -111,8 +111,8 @@ def test_a_store_that_lost_its_log(line):
     world.tick(15)
     rest = world.folder / "rest"  # what a kill leaves behind, without the log
     shutil.copy2(world.path("a"), rest)
-    node.store._file.writer.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-    world.stop("a")
+    node.store.file.writer.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    world.close_node("a")
     os.replace(rest, world.path("a"))
     world.start("a")
     world.visit("a", 9)

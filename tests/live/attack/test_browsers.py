@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from posse.live.config.agent_settings import from_data
-from posse.live.http import serve
+from posse.live.http import serve_node
 
 OURS = ["127.0.0.1", "localhost", "LOCALHOST:80", "127.0.0.1:8700", "[::1]", "[::1]:99"]
 THEIRS = [
@@ -24,7 +24,7 @@ def ask(http, host, method="POST", **options):
 
 def test_a_name_made_to_point_here_is_refused(node):
     """DNS rebinding: to the browser the page and the agent are then one site."""
-    server = serve(node, "127.0.0.1:0", ["Agent.example.org"])
+    server = serve_node(node, "127.0.0.1:0", ["Agent.example.org"])
     with server, httpx.Client(base_url=server.url, trust_env=False) as http:
         for host in [*OURS, "agent.example.org", "AGENT.example.org:443"]:
             assert ask(http, host, json={}).status_code == 200, host
@@ -44,7 +44,7 @@ def test_a_name_made_to_point_here_is_refused(node):
 def test_a_request_with_two_hosts_or_none_is_refused(node, hosts):
     """What a proxy on the way took for the host may be the other one."""
     lines = "".join(f"Host: {host}\r\n" for host in hosts)
-    with serve(node, "127.0.0.1:0") as server:
+    with serve_node(node, "127.0.0.1:0") as server:
         parts = urlsplit(server.url)
         with socket.create_connection((parts.hostname, parts.port), timeout=30) as raw:
             raw.sendall(f"GET /v1/arms HTTP/1.1\r\n{lines}Connection: close\r\n\r\n".encode())
@@ -55,7 +55,7 @@ def test_a_request_with_two_hosts_or_none_is_refused(node, hosts):
 
 def test_a_unix_socket_goes_by_any_name(node, tmp_path):
     """No browser gets there."""
-    with serve(node, f"unix:{tmp_path}/s"):
+    with serve_node(node, f"unix:{tmp_path}/s"):
         transport = httpx.HTTPTransport(uds=f"{tmp_path}/s")
         with httpx.Client(transport=transport, base_url="http://evil.example") as http:
             assert http.post("/v1/decisions", json={}).status_code == 200
@@ -66,7 +66,7 @@ def test_a_page_of_another_site_gets_no_permission(node):
     other = {"Origin": "https://evil.example"}
     asking = {**other, "Access-Control-Request-Method": "POST"}
     asking |= {"Access-Control-Request-Headers": "content-type"}
-    server = serve(node, "127.0.0.1:0")
+    server = serve_node(node, "127.0.0.1:0")
     with server, httpx.Client(base_url=server.url, trust_env=False) as http:
         answers = [ask(http, "localhost", "OPTIONS", headers=asking)]
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):

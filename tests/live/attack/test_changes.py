@@ -4,7 +4,7 @@ import pytest
 
 from posse import families
 from posse.live.node import Silence
-from posse.live.store import Outcome
+from posse.live.store import RewardOutcome
 
 BOTH = pytest.mark.parametrize("exchange", ["origins", "flows"])
 
@@ -30,7 +30,7 @@ def test_arms_added_by_some_first(line, exchange):
     assert world.pulls("c", "blue") == pytest.approx(10, abs=1e-3)
     with pytest.raises(ValueError, match="blue"):
         world.nodes["b"].decide(allowed=["blue"])
-    world.stop("b")
+    world.close_node("b")
     world.start("b", ["green", "blue", "red"])  # the others' order is not its own
     world.visit("b", 2, "blue")
     world.tick(150)
@@ -49,11 +49,11 @@ def test_an_arm_removed_by_some(line, exchange):
     late = world.nodes["b"].decide("late", allowed=["blue"])
     world.visit("b", 3, "blue")
     world.tick(60)
-    world.stop("b")
+    world.close_node("b")
     world.start("b", ["red", "green"])
     assert world.nodes["b"].decide("late") == late
-    assert world.nodes["b"].reward("late", 1.0) is Outcome.NEW
-    assert world.nodes["b"].reward("late", 1.0) is Outcome.REPEATED
+    assert world.nodes["b"].reward("late", 1.0) is RewardOutcome.NEW
+    assert world.nodes["b"].reward("late", 1.0) is RewardOutcome.REPEATED
     assert set(world.nodes["b"].arms()) == {"red", "green"}
     world.visit("a", 2, "blue")
     world.tick(150)
@@ -70,10 +70,10 @@ def test_silence_about_an_arm_that_is_gone(line, exchange):
     world = line(exchange)
     world.start("a", ["red", "green", "blue"])
     world.nodes["a"].decide("late", allowed=["blue"])
-    world.stop("a")
+    world.close_node("a")
     world.start("a", ["red", "green"], silence=Silence(5.0, 0.0))
     world.tick(10)
-    assert world.nodes["a"].reward("late", 0.0) is Outcome.REPEATED
+    assert world.nodes["a"].reward("late", 0.0) is RewardOutcome.REPEATED
     assert world.nodes["a"].evidence()["own"]["blue"][-1] == 2**20
 
 
@@ -91,7 +91,7 @@ def test_what_evidence_means_cannot_change(line, exchange, change):
     world = line(exchange)
     world.start("a")
     world.visit("a", 3)
-    world.stop("a")
+    world.close_node("a")
     if change == {"exchange": "the other"}:
         change = {"exchange": {"origins": "flows", "flows": "origins"}[exchange]}
     with pytest.raises(ValueError, match="new store") as caught:

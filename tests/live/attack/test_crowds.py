@@ -5,10 +5,16 @@ import threading
 
 import pytest
 
-from posse.live.http import serve
-from posse.live.http.access_control import BYTES
-from posse.live.http.health import traffic_of
-from posse.live.http.protocol import MOST_HEADERS, MOST_WAITING, SMALL_BODY, Limits, Room
+from posse.live.http import serve_node
+from posse.live.http.access_control import MAX_BODY_BYTES
+from posse.live.http.health import get_traffic
+from posse.live.http.protocol import (
+    FREE_BODY_BYTES,
+    MAX_HEADERS,
+    MAX_PIPELINED,
+    BodyMemory,
+    ServerLimits,
+)
 from tests.live.attack.test_slow_clients import HALVES, HEAD, arrived, ask, dial, read_all, refused
 from tests.live.loopback import wait_until
 
@@ -30,7 +36,7 @@ def halves():
 @pytest.fixture
 def crowded(node):
     """A server with as many connections as it takes."""
-    with serve(node, "127.0.0.1:0", limits=Limits(connections=3)) as server:
+    with serve_node(node, "127.0.0.1:0", limits=ServerLimits(max_connections=3)) as server:
         yield server
 
 
@@ -56,24 +62,24 @@ def test_who_keeps_us_waiting_makes_place(node, crowded, halves, half):
     with dial(crowded) as raw:
         ask(raw)
         assert sum(map(is_open, kept)) == 2
-    assert traffic_of(node).refused["too many connections"] == 1
+    assert get_traffic(node).refusals["too_many_connections"] == 1
 
 
 def test_who_is_being_answered_stays(node, crowded, halves, monkeypatch):
     """Nobody makes place for another while we work for him; then the new one is refused."""
     go_on = threading.Event()
-    ready = traffic_of(node).health.is_ready
+    ready = get_traffic(node).health.is_ready
 
     def slow(*arguments):
         go_on.wait(20)
         return ready(*arguments)
 
-    monkeypatch.setattr(traffic_of(node).health, "is_ready", slow)
+    monkeypatch.setattr(get_traffic(node).health, "is_ready", slow)
     kept = halves(crowded, 3, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     arrived(crowded, 3)
-    wait_until(lambda: all(each.keeps_waiting is None for each in crowded.state.connections))
+    wait_until(lambda: all(each.idle_since is None for each in crowded.state.connections))
     for _ in range(5):
-        refused(crowded, node, b"", 503, "too many connections")
+        refused(crowded, node, b"", 503, "too_many_connections")
     go_on.set()
     for raw in kept:
         assert raw.recv(65536).startswith(b"HTTP/1.1 200 ")
@@ -83,46 +89,46 @@ def test_requests_sent_ahead_have_a_limit(node, server):
     """600,000 of them, 30 MB, took 1.2 GB and all others' time; no answer was ever read."""
     good = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with dial(server) as raw:  # some are answered, in their order
-        raw.sendall(good * MOST_WAITING)
+        raw.sendall(good * MAX_PIPELINED)
         heads = b""
-        while heads.count(b"HTTP/1.1 200 ") < MOST_WAITING:
+        while heads.count(b"HTTP/1.1 200 ") < MAX_PIPELINED:
             heads += raw.recv(65536)
-    assert traffic_of(node).refused["too many requests at once"] == 0
+    assert get_traffic(node).refusals["too_many_pipelined"] == 0
     with dial(server) as raw, contextlib.suppress(ConnectionError):
         for _ in range(300):
             raw.sendall(good * 1000)
         pytest.fail("it took them all")
-    assert traffic_of(node).refused["too many requests at once"] == 1
+    assert get_traffic(node).refusals["too_many_pipelined"] == 1
     with dial(server) as raw:
         ask(raw)
 
 
 def test_headers_have_a_number(node, server):
     """Of 4 bytes each, 65,536 bytes of them took 2 MB, and 1000 such heads 2 GB."""
-    many = b"a:\r\n" * (MOST_HEADERS + 1)
+    many = b"a:\r\n" * (MAX_HEADERS + 1)
     for content in (HEAD + many, HEAD + many + b"\r\n"):
-        refused(server, node, content, 400, "too large a head")
+        refused(server, node, content, 400, "head_too_large")
     with dial(server) as raw:
-        raw.sendall(HEAD + b"a:\r\n" * (MOST_HEADERS - 10) + b"Content-Length: 2\r\n\r\n{}")
+        raw.sendall(HEAD + b"a:\r\n" * (MAX_HEADERS - 10) + b"Content-Length: 2\r\n\r\n{}")
         assert raw.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
 def test_half_bodies_share_a_room(node, halves):
     """900 bodies of a megabyte that never ended took 900 MB."""
-    room = Room(3 * BYTES)
-    large = b"Content-Length: %d\r\n\r\n" % BYTES + b" " * (BYTES - 1)
-    limits = Limits(request=1000.0, room=room)
-    with serve(node, "127.0.0.1:0", limits=limits) as server:
+    room = BodyMemory(3 * MAX_BODY_BYTES)
+    large = b"Content-Length: %d\r\n\r\n" % MAX_BODY_BYTES + b" " * (MAX_BODY_BYTES - 1)
+    limits = ServerLimits(request_seconds=1000.0, body_memory=room)
+    with serve_node(node, "127.0.0.1:0", limits=limits) as server:
         kept = halves(server, 3, HEAD + large)
-        wait_until(lambda: room.taken == 3 * (BYTES - 1 - SMALL_BODY))
+        wait_until(lambda: room.taken == 3 * (MAX_BODY_BYTES - 1 - FREE_BODY_BYTES))
         with dial(server) as raw, contextlib.suppress(ConnectionError):
             raw.sendall(HEAD + large)
             assert read_all(raw)[:13] in (b"", b"HTTP/1.1 503 ")  # or it was still speaking
-        assert traffic_of(node).refused["too many bytes at once"] == 1
+        assert get_traffic(node).refusals["body_memory_full"] == 1
         with dial(server) as raw:
             ask(raw)  # a small one needs no room
-            raw.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % SMALL_BODY)
-            raw.sendall(b"{}" + b" " * (SMALL_BODY - 2))
+            raw.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % FREE_BODY_BYTES)
+            raw.sendall(b"{}" + b" " * (FREE_BODY_BYTES - 2))
             assert raw.recv(65536).startswith(b"HTTP/1.1 200 ")
         kept[0].sendall(b" ")  # no JSON, but whole
         assert kept[0].recv(65536).startswith(b"HTTP/1.1 422 ")

@@ -7,11 +7,11 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
+from posse.live.demo.fleet import Fleet
 from posse.live.exchange.ledger import from_plain
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.membership.heartbeats import Presence
 from posse.live.messaging.inbox import Limits
-from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.messaging.wire import Codec
 from posse.live.node import Node
 from posse.live.security.certificates import Files
@@ -103,14 +103,13 @@ def certs(tmp_path_factory):
     return certified(tmp_path_factory.mktemp("certs"), "a", "b", "c")
 
 
-class Trio:
+class Trio(Fleet):
     """Honest a and b, and c whose messages are tampered with: all three with real stores."""
 
     def __init__(self, folder, certs, exchange):
-        self.exchange, self.now = exchange, 0.0
+        super().__init__(folder, [("a", "b"), ("a", "c")])
+        self.exchange = exchange
         self.verify = verifier(Files.of(certs, "a"))
-        self.network = MemoryNetwork([("a", "b"), ("a", "c")])
-        self.nodes = {}
         for name, near in {"a": "bc", "b": "a", "c": "a"}.items():
             files = Files.of(certs, name)
             signing = {"identity": name, "sign": signer(files), "verify": verifier(files)}
@@ -119,24 +118,17 @@ class Trio:
                 exchange_options=signing if exchange == "origins" else None,
             )  # fmt: skip
             store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
-            self.nodes[name] = Node(
+            node = Node(
                 agent, store, self.network.transport(name), neighbours=list(near),
                 clock=lambda: self.now, limits=Limits(1e9, 1e15),
             )  # fmt: skip
             signed = {"sign": signing["sign"], "verify": signing["verify"]}
-            self.nodes[name].presence = Presence(name, now=self.now, **signed)
-            self.nodes[name].transport.start(self.nodes[name].receive)
+            node.presence = Presence(name, now=self.now, **signed)
+            self.add_node(node, name)
 
     def visit(self, name):
         decision = self.nodes[name].decide()
         self.nodes[name].reward(decision.id, 1.0)
-
-    def tick(self, *names):
-        self.now += 1
-        for name in names:
-            self.nodes[name].tick()
-        for _ in range(4):
-            self.network.step()
 
     def words_of_c(self):
         """What c would say to a now: it hears a, and a hears nothing."""
@@ -145,7 +137,7 @@ class Trio:
             self.nodes["c"].transport.send,
             lambda peer, payload: said.append(payload),
         )
-        self.tick("a", "c")
+        self.tick(names="ac")
         self.nodes["c"].transport.send = original
         return said
 
@@ -156,8 +148,7 @@ def test_no_message_is_deadly(tmp_path, certs, exchange):
     try:
         attack(trio, random.Random(7))
     finally:
-        for node in trio.nodes.values():
-            node.stop()
+        trio.close()
 
 
 def attack(trio, chance):
@@ -165,7 +156,7 @@ def attack(trio, chance):
     for name in "abc":
         trio.visit(name)
     for _ in range(25):
-        trio.tick("a", "b", "c")
+        trio.tick()
     assert not a.network()["refused"]
     assert a.evidence()["held"]
     said = {name: [node.evidence()["own"]] for name, node in trio.nodes.items()}
@@ -203,7 +194,7 @@ def still_works(trio, a, b):
         trio.visit("a")
         trio.visit("b")
     for _ in range(60):
-        trio.tick("a", "b")
+        trio.tick(names="ab")
     for node, count in zip((a, b), counts, strict=True):
         assert sum(s["pulls_here"] for s in node.arms().values()) == count + 5
     assert not b.network()["refused"]

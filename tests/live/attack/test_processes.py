@@ -159,7 +159,7 @@ def test_two_in_one_place(agents):
     first = agents.start(http="127.0.0.1:0")
     url = first.stdout.readline().decode().split()[-1]
     address = url.removeprefix("http://")
-    assert "held by a running agent" in one_line(agents.start("second.toml", http=address))
+    assert "locked by a running agent" in one_line(agents.start("second.toml", http=address))
     text = SETTINGS.format(http=address).replace("berlin", "paris")
     (agents.folder / "third.toml").write_text(text)
     third = subprocess.Popen(

@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from posse.live.http import serve
+from posse.live.http import serve_node
 from posse.live.http import server as module
-from posse.live.http.health import traffic_of
-from posse.live.http.protocol import LARGEST_HEAD, Limits
+from posse.live.http.health import get_traffic
+from posse.live.http.protocol import MAX_HEAD_BYTES, ServerLimits
 
 HEAD = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -40,7 +40,7 @@ def look(server, later):
     """What the server does every second, as if it were later."""
     for connection in list(server.state.connections):
         loop = connection.loop
-        loop.call_soon_threadsafe(connection.look, loop.time() + later)
+        loop.call_soon_threadsafe(connection.check_deadlines, loop.time() + later)
 
 
 def arrived(server, number):
@@ -59,24 +59,24 @@ def ask(raw):
 
 
 def refused(server, node, content, status, reason):
-    before = traffic_of(node).refused[reason]
+    before = get_traffic(node).refusals[reason]
     with dial(server) as raw:
         raw.sendall(content)
         head, _, text = read_all(raw).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status), head
     assert list(json.loads(text)) == ["error"]
-    assert traffic_of(node).refused[reason] == before + 1
+    assert get_traffic(node).refusals[reason] == before + 1
 
 
 def test_a_large_head_in_one_segment_is_refused(node, server):
     """The limit was looked at after the parser had taken the segment, and the head with it."""
-    lines = b"X: " + b"x" * (LARGEST_HEAD - 100) + b"\r\n"
+    lines = b"X: " + b"x" * (MAX_HEAD_BYTES - 100) + b"\r\n"
     with dial(server) as raw:
         raw.sendall(HEAD + lines + b"Content-Length: 2\r\n\r\n{}")
         assert raw.recv(65536).startswith(b"HTTP/1.1 200 ")
     for content in (HEAD + b"X: " + b"x" * 70_000, HEAD + b"X: y\r\n" * 12_000):
         content += b"\r\nContent-Length: 2\r\n\r\n{}"
-        refused(server, node, content, 400, "too large a head")
+        refused(server, node, content, 400, "head_too_large")
         good = HEAD + b"Content-Length: 2\r\n\r\n{}"
         with dial(server) as raw:  # also behind another request
             raw.sendall(good + content)
@@ -97,7 +97,7 @@ def test_what_comes_around_a_body_has_a_limit(node, server, noise):
         for _ in range(1000):  # more than buffers hold; not if it has hung up
             raw.sendall(noise)
         pytest.fail("it took them all")
-    assert traffic_of(node).refused["too large a head"] == 1
+    assert get_traffic(node).refusals["head_too_large"] == 1
     assert node.counts["decisions"] == 0
 
 
@@ -126,7 +126,7 @@ def test_a_body_of_many_small_chunks_is_taken(node, server):
 
 @pytest.fixture
 def patient(node):
-    with serve(node, "127.0.0.1:0", limits=Limits(request=1000.0)) as server:
+    with serve_node(node, "127.0.0.1:0", limits=ServerLimits(request_seconds=1000.0)) as server:
         yield server
 
 
@@ -148,7 +148,7 @@ def test_half_requests_are_closed_in_time(node, patient, half):
         if half:
             look(patient, 1001)
             assert read_all(raw).startswith(b"HTTP/1.1 408 ")
-            assert traffic_of(node).refused["too slow"] == 1
+            assert get_traffic(node).refusals["too_slow"] == 1
     with dial(patient) as raw:
         raw.sendall(half)
         with dial(patient) as other:
@@ -159,13 +159,19 @@ def test_half_requests_are_closed_in_time(node, patient, half):
 
 
 def test_the_server_looks_by_itself(node):
-    with serve(node, "127.0.0.1:0", limits=Limits(request=0.1)) as server, dial(server) as raw:
+    with (
+        serve_node(node, "127.0.0.1:0", limits=ServerLimits(request_seconds=0.1)) as server,
+        dial(server) as raw,
+    ):
         raw.sendall(HEAD)
         assert read_all(raw).startswith(b"HTTP/1.1 408 ")
 
 
 def test_idle_connections_are_closed_in_time(node):
-    with serve(node, "127.0.0.1:0", limits=Limits(idle=1)) as server, dial(server) as raw:
+    with (
+        serve_node(node, "127.0.0.1:0", limits=ServerLimits(idle_seconds=1)) as server,
+        dial(server) as raw,
+    ):
         ask(raw)
         assert read_all(raw) == b""
 
@@ -176,12 +182,12 @@ def test_idle_connections_are_closed_in_time(node):
 )
 def test_descriptors_are_left_for_others(monkeypatch, allowed, wanted):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
-    assert module.most_connections() == wanted
+    assert module.compute_max_connections() == wanted
 
 
 def test_stopping_does_not_wait_for_half_bodies(node, caplog):
     """200 of them held up the end for 6 seconds, and left 200 tracebacks."""
-    server = serve(node, "127.0.0.1:0")
+    server = serve_node(node, "127.0.0.1:0")
     with contextlib.ExitStack() as stack:
         for _ in range(200):
             raw = stack.enter_context(dial(server))

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from posse.cli import main, status
-from posse.cli.common import Mistake
-from posse.live.http import serve
+from posse.cli.common import UserError
+from posse.live.http import serve_node
 
 LONGEST = 60.0  # seconds, on a machine that does much else
 ARM = dict.fromkeys(
@@ -125,7 +125,7 @@ def test_nobody_there(refused, url):
 def test_brackets_in_an_address_are_shown(node, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "[b]").mkdir()
-    with serve(node, f"unix:{tmp_path}/[b]/s") as server:
+    with serve_node(node, f"unix:{tmp_path}/[b]/s") as server:
         with pytest.raises(SystemExit) as done:
             main(["status", server.url])
         assert not done.value.code
@@ -133,7 +133,7 @@ def test_brackets_in_an_address_are_shown(node, tmp_path, capsys, monkeypatch):
 
 
 def test_a_password_is_not_shown(node, capsys):
-    with serve(node, "127.0.0.1:0") as server:
+    with serve_node(node, "127.0.0.1:0") as server:
         with pytest.raises(SystemExit) as done:
             main(["status", server.url.replace("//", "//shop:secret@")])
         assert not done.value.code
@@ -143,14 +143,14 @@ def test_a_password_is_not_shown(node, capsys):
 
 
 def test_brackets_in_an_error_are_shown(capsys, monkeypatch):
-    shown = iter(["", Mistake("no [/b] answers"), KeyboardInterrupt()])
+    shown = iter(["", UserError("no [/b] answers"), KeyboardInterrupt()])
 
     def show(client):
         if isinstance(each := next(shown), BaseException):
             raise each
         return each
 
-    monkeypatch.setattr(status, "shown", show)
+    monkeypatch.setattr(status, "render_agent", show)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     with pytest.raises(SystemExit) as done:
         main(["status", "http://127.0.0.1:9", "--watch"])

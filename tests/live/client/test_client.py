@@ -13,8 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from posse.live import AsyncClient, Client, Conflict, StoreError, Unknown
-from posse.live.client.connection import Answer, Attempts, Patience
-from posse.live.http import serve
+from posse.live.client.connection import AgentResponse, RetryPolicy, RetryState
+from posse.live.http import serve_node
 from tests.live.loopback import certified, free_addresses, wait_until
 
 
@@ -47,7 +47,7 @@ both = pytest.mark.parametrize("kind", [Client, Awaited])
 @pytest.mark.parametrize("place", ["tcp", "unix"])
 def test_a_client(kind, place, node, tmp_path):
     address = "127.0.0.1:0" if place == "tcp" else f"unix:{tmp_path}/s"
-    with serve(node, address) as server, kind(server.url) as client:
+    with serve_node(node, address) as server, kind(server.url) as client:
         decision = client.pull()
         assert client.update(decision, 1.0) is True
         assert client.update(decision.id, 1.0) is False
@@ -79,7 +79,7 @@ def test_a_client(kind, place, node, tmp_path):
 
 @both
 def test_many_at_once(kind, server, node, monkeypatch):
-    monkeypatch.setattr("posse.live.client.calls.BATCH", 3)
+    monkeypatch.setattr("posse.live.client.calls.MAX_BATCH_ITEMS", 3)
     with kind(server.url) as client:
         decisions = client.pull_all(7, allowed=["green"])
         assert [decision.arm for decision in decisions] == ["green"] * 7
@@ -121,7 +121,7 @@ def test_steps(kind, server, node):
 def test_an_operator_pins_pauses_and_resumes(kind, node):
     """With a token of its own: that of the application is not enough."""
     with (
-        serve(node, "127.0.0.1:0", token="app", operator_token="op") as server,
+        serve_node(node, "127.0.0.1:0", token="app", operator_token="op") as server,
         kind(server.url, token="app") as application,
         kind(server.url, token="op", experiment="default") as operator,
         kind(server.url) as nobody,
@@ -242,13 +242,13 @@ def test_the_last_failure_is_told(kind, failing):
 @both
 def test_an_agent_that_comes_back(kind, node):
     """The client waits for it; it was started again meanwhile."""
-    server = serve(node, "127.0.0.1:0")
+    server = serve_node(node, "127.0.0.1:0")
     address = server.url.removeprefix("http://")
     with kind(server.url, backoff=0.1, attempts=8) as client:
         decision = client.pull()
         server.stop()
         again = []
-        timer = threading.Timer(0.2, lambda: again.append(serve(node, address)))
+        timer = threading.Timer(0.2, lambda: again.append(serve_node(node, address)))
         timer.start()
         try:
             assert client.update(decision, 1.0) is True
@@ -315,7 +315,7 @@ def test_an_agent_in_trouble(kind, server, node, monkeypatch):
     def fail():
         raise StoreError("full")
 
-    monkeypatch.setattr(node.store._file, "check_process", fail)
+    monkeypatch.setattr(node.store.file, "check_process", fail)
     timer = threading.Timer(0.3, monkeypatch.undo)
     timer.start()
     with kind(server.url) as client:
@@ -446,7 +446,7 @@ def test_an_experiment_and_a_token(kind):
 
 @both
 def test_rewards_and_the_next_decision_in_one_request(kind, monkeypatch):
-    monkeypatch.setattr("posse.live.client.calls.BATCH", 3)
+    monkeypatch.setattr("posse.live.client.calls.MAX_BATCH_ITEMS", 3)
     with scripted(agent_like) as server, kind(server.url) as client:
         decision, told = client.step([("a", 1.0), ("nobody", 0.0)], allowed=["red"], decision="b")
         assert (decision.id, decision.arm, decision.recorded) == ("b", "red", True)
@@ -475,23 +475,25 @@ def test_patience_outlasts_a_restart_of_ten_seconds():
     """By a clock of its own: the waits of a client whose agent is away for 10 s."""
     for _ in range(100):
         now = [0.0]
-        attempts = Attempts("url", 5.0, Patience(15.0, None, 0.1), clock=lambda now=now: now[0])
+        attempts = RetryState(
+            "url", 5.0, RetryPolicy(15.0, None, 0.1), clock=lambda now=now: now[0]
+        )
         tried = []
         with suppress(ConnectionError):
             while True:
                 tried.append(now[0])
-                now[0] += attempts.pause(ConnectionRefusedError("refused"))
+                now[0] += attempts.next_delay(ConnectionRefusedError("refused"))
         assert 10.0 < tried[-1] <= 15.0
         assert len(tried) < 20
 
 
 def test_attempts_are_counted_where_a_number_is_given():
-    attempts = Attempts("url", 5.0, Patience(0.0, 3, 100.0))
-    busy = Answer(503, b"{}", "1")
-    assert 2.0 <= attempts.pause(busy) <= 3.0
-    attempts.pause(busy)
+    attempts = RetryState("url", 5.0, RetryPolicy(0.0, 3, 100.0))
+    busy = AgentResponse(503, b"{}", "1")
+    assert 2.0 <= attempts.next_delay(busy) <= 3.0
+    attempts.next_delay(busy)
     with pytest.raises(StoreError):
-        attempts.pause(busy)
+        attempts.next_delay(busy)
 
 
 @both
@@ -555,16 +557,16 @@ def test_an_agent_known_to_be_away_is_tried_once(kind):
 
 def test_whoever_is_in_a_hurry_waits_no_longer_for_one_attempt_either(server):
     now = [0.0]
-    patience = Patience(15.0, None, 0.1)
-    attempts = Attempts("url", 5.0, patience, 1.0, clock=lambda: now[0])
+    patience = RetryPolicy(15.0, None, 0.1)
+    attempts = RetryState("url", 5.0, patience, 1.0, clock=lambda: now[0])
     assert attempts.timeout == 1.0
     now[0] = 0.75
     assert attempts.timeout == 0.25
     now[0] = 2.0
     assert 0 < attempts.timeout < 0.1
     with pytest.raises(ConnectionError):
-        attempts.pause(TimeoutError())
-    assert Attempts("url", 5.0, patience).timeout == 5.0
+        attempts.next_delay(TimeoutError())
+    assert RetryState("url", 5.0, patience).timeout == 5.0
     with Client(server.url, timeout=7.0, fallback="red", fallback_after=3.0) as client:
         decision = client.pull()
         assert 0 < client._free[-1]._http.sock.gettimeout() <= 3.0
@@ -622,7 +624,7 @@ def test_an_agent_that_serves_https(kind, node, tmp_path):
     folder = certified(tmp_path / "certs", "berlin")
     files = {"certificate": folder / "berlin.pem", "key": folder / "berlin.key"}
     with (
-        serve(node, "127.0.0.1:0", token="app", **files) as server,
+        serve_node(node, "127.0.0.1:0", token="app", **files) as server,
         kind(server.url, token="app", verify=folder / "ca.pem") as client,
     ):
         assert server.url.startswith("https://")

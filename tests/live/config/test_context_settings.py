@@ -120,10 +120,10 @@ def test_another_schema_needs_another_experiment(tmp_path):
         with pytest.raises(
             ValueError, match=r"^context of the experiment default cannot be changed"
         ):
-            world.nodes["a"].reload(world.settings("a", table("a", ["default"], **other)))
+            world.nodes["a"].reload(world.read_settings(table("a", ["default"], **other)))
         world.nodes["a"].stop()
         with pytest.raises(ValueError, match="another"):
-            world.open("a", table("a", ["default"], **other))
+            world.open_node(table("a", ["default"], **other))
     finally:
         world.close()
 

@@ -23,7 +23,7 @@ def pair(tmp_path):
 def change(pair, who="a", **changes):
     experiments = changes.pop("experiments", ("checkout", "banner"))
     data = table(who, experiments) | changes
-    return pair.nodes[who].reload(pair.settings(who, data))
+    return pair.nodes[who].reload(pair.read_settings(data))
 
 
 def test_the_same_settings_change_nothing(pair):
@@ -90,7 +90,7 @@ def test_windows_limits_and_operators(pair):
     assert node.experiment("banner").controls.operators == {"b"}
     decision = node.experiment("banner").decide()
     pair.tick(6)
-    assert node.experiment("banner").store.decision(decision.id).silent
+    assert node.experiment("banner").store.find_decision(decision.id).silent
 
 
 def test_neighbours_come_and_go(pair):
@@ -136,7 +136,7 @@ def test_a_store_that_fails_changes_nothing(pair, monkeypatch):
     def full(*_):
         raise ValueError("the disk is full")
 
-    monkeypatch.setattr(type(node.store), "beside", full)
+    monkeypatch.setattr(type(node.store), "open_experiment", full)
     with pytest.raises(ValueError, match="the disk is full"):
         change(pair, experiments=["checkout", "banner", "prices"], neighbours={})
     assert node.experiments is before

@@ -4,17 +4,12 @@ import time
 
 import pytest
 
-from posse.live.config.agent_settings import from_data
 from posse.live.controls.controls import REPEAT
-from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node_factory import Keys, Outside
-from posse.live.process import assemble
-from posse.live.security.certificates import Files
+from posse.live.demo.fleet import Fleet
 from posse.live.store import Conflict
 from tests.live.loopback import certified
 
 NAMES = ("berlin", "paris", "rome")
-NEIGHBOURS = {"berlin": ["paris"], "paris": ["berlin", "rome"], "rome": ["paris"]}
 
 
 @pytest.fixture(scope="module")
@@ -22,39 +17,30 @@ def certificates(tmp_path_factory):
     return certified(tmp_path_factory.mktemp("certs"), *NAMES)
 
 
-class Line:
+class Line(Fleet):
     """berlin - paris - rome; every third message is lost."""
 
     def __init__(self, folder, certificates, **options):
-        self.folder, self.certificates, self.options = folder, certificates, options
-        self.network = MemoryNetwork([("berlin", "paris"), ("paris", "rome")], seed=1, loss=0.3)
-        self.nodes, self.now = {}, time.time()
+        links = [("berlin", "paris"), ("paris", "rome")]
+        super().__init__(
+            folder, links, seed=1, now=time.time(), certificates=certificates, loss=0.3
+        )
+        self.options = options
         for name in NAMES:
             self.start(name)
 
     def start(self, name, **changed):
-        settings = from_data(
-            {
-                "name": name,
-                "arms": ["red", "green"],
-                "family": "bernoulli",
-                "operators": ["berlin"],
-                "store": f"{name}.db",
-                "neighbours": dict.fromkeys(NEIGHBOURS[name], ""),
-                "experiments": {"default": {}, "banner": {"arms": ["red", "blue"]}},
-            }
-            | self.options
-            | changed
-        )
-        keys = None
-        if not settings.insecure:
-            keys = Keys(name, Files.of(self.certificates, name))
-        outside = Outside(lambda _: self.network.transport(name), keys)
-        node = self.nodes[name] = assemble(settings, self.folder, outside, clock=lambda: self.now)
-        node.transport.start(node.receive)
+        data = {
+            "name": name,
+            "arms": ["red", "green"],
+            "family": "bernoulli",
+            "operators": ["berlin"],
+            "experiments": {"default": {}, "banner": {"arms": ["red", "blue"]}},
+        }
+        self.open_node(data | self.options | changed)
 
     def restart(self, name, **changed):
-        self.nodes[name].stop()
+        self.close_node(name)
         self.start(name, **changed)
 
     def play(self, rounds=30):
@@ -70,10 +56,6 @@ class Line:
             for name, node in self.nodes.items()
         }
 
-    def stop(self):
-        for node in self.nodes.values():
-            node.stop()
-
 
 @pytest.fixture
 def line(tmp_path, certificates):
@@ -85,7 +67,7 @@ def line(tmp_path, certificates):
 
     yield make
     for each in made:
-        each.stop()
+        each.close()
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])

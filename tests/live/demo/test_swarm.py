@@ -5,9 +5,16 @@ import subprocess
 
 import pytest
 
-from posse.live.demo import Count, Swarm, agent_settings, apart, in_memory, in_processes
+from posse.live.demo import (
+    Count,
+    Swarm,
+    agent_settings,
+    create_memory_sites,
+    create_process_sites,
+    largest_gap,
+)
 from posse.live.demo.site import Sample
-from posse.live.http.metrics import metrics
+from posse.live.http.metrics import render_metrics
 
 PULL = 2**20
 MEANS = {"red": 0.7, "green": 0.3}
@@ -15,7 +22,9 @@ MEANS = {"red": 0.7, "green": 0.3}
 
 @pytest.fixture
 def sites(tmp_path):
-    made = in_memory(tmp_path, [(0, 1)], agent_settings(2, list(MEANS), "origins"), loss=0.0)
+    made = create_memory_sites(
+        tmp_path, [(0, 1)], agent_settings(2, list(MEANS), "origins"), loss=0.0
+    )
     yield made
     for site in made:
         site.stop()
@@ -25,8 +34,8 @@ def test_a_sample_reads_the_metrics_of_a_node(node):
     node.reward(node.decide().id, 1.0)
     node.receive("b", b"no message")
     node.counts.add("sent", 3)
-    assert Sample.read(metrics(node)) == Sample(
-        here=1.0, held=1.0, sent=3, received=1, refused=1, connected=0, neighbours=1
+    assert Sample.parse_metrics(render_metrics(node)) == Sample(
+        here=1.0, in_network=1.0, sent=3, received=1, refused=1, connected=0, neighbours=1
     )
 
 
@@ -44,15 +53,15 @@ def test_a_sample_reads_the_metrics_of_a_node(node):
 )
 def test_a_count_is_exact_or_says_how_many_are_lost(own, exact, lost):
     count = Count("a", {"red": (1, 2)}, own, own)
-    assert (count.exact, count.lost) == (exact, lost)
+    assert (count.is_exact, count.lost) == (exact, lost)
 
 
 def test_how_far_agents_are_apart():
     one = Count("a", {}, {"red": (0, 3)}, {"red": (0, 10)})
     two = Count("b", {}, {"red": (0, 7)}, {"red": (2, 10)})
-    assert apart([one]) == 7
-    assert apart([one, two]) == 2
-    assert apart([]) == 0
+    assert largest_gap([one]) == 7
+    assert largest_gap([one, two]) == 2
+    assert largest_gap([]) == 0
 
 
 def test_what_was_acknowledged_survives_a_crash(sites):
@@ -60,21 +69,21 @@ def test_what_was_acknowledged_survives_a_crash(sites):
     site.start()
     decision = site.pull()
     assert site.update(decision, 1.0)
-    own = site.evidence()["own"]
+    own = site.read_evidence()["own"]
     site.kill()
     with pytest.raises(ConnectionError, match="is down"):
         site.pull()
-    assert not site.look()
+    assert not site.take_sample()
     site.start()
-    assert site.look()
-    assert site.evidence()["own"] == own
+    assert site.take_sample()
+    assert site.read_evidence()["own"] == own
     assert not site.update(decision, 1.0)  # known
 
 
 def test_an_answer_of_the_dead_is_none(sites, monkeypatch):
     site = sites[0]
     site.start()
-    decision, only = site.pull(), site._node.experiment()
+    decision, only = site.pull(), site.node.experiment()
     reward = only.reward
 
     def dies(*given):
@@ -85,15 +94,15 @@ def test_an_answer_of_the_dead_is_none(sites, monkeypatch):
     monkeypatch.setattr(only, "reward", dies)
     with pytest.raises((ConnectionError, RuntimeError)):
         site.update(decision, 1.0)
-    assert site.evidence()["own"] == {}
+    assert site.read_evidence()["own"] == {}
     assert site.update(decision, 1.0)
 
 
 def test_only_agents_that_answer_are_killed(sites):
     swarm = Swarm(sites, MEANS)
     sites[1].start()
-    assert swarm.kill_one() is sites[1]
-    assert swarm.kill_one([sites[1]]) is None
+    assert swarm.kill_random_agent() is sites[1]
+    assert swarm.kill_random_agent([sites[1]]) is None
     assert [site.restarts for site in sites] == [0, 1]
 
 
@@ -101,27 +110,27 @@ def test_what_no_visitor_should_see_is_told(sites, monkeypatch):
     swarm = Swarm(sites, MEANS)
     swarm.start()
     monkeypatch.setattr(type(sites[0]), "update", lambda *_: int("conflict"))
-    swarm.visit()
-    for thread in swarm._visitors:  # which end by themselves
+    swarm.send_visitors()
+    for thread in swarm.threads:  # which end by themselves
         thread.join(60)
     swarm.stop()
-    assert len(swarm.mistakes) == 2
-    assert "agent-0" in "".join(swarm.mistakes)
+    assert len(swarm.failures) == 2
+    assert "agent-0" in "".join(swarm.failures)
 
 
 def test_a_process_that_cannot_start_says_why(tmp_path):
     settings = agent_settings(2, ["red", "red"], "origins")
-    site = in_processes(tmp_path, [(0, 1)], settings)[0]
+    site = create_process_sites(tmp_path, [(0, 1)], settings)[0]
     site.start()
     with pytest.raises(ValueError, match=r"agent-0 does not answer: .*one or more different names"):
-        site.wait()
+        site.wait_until_ready()
     site.stop()
 
 
 @pytest.mark.skipif(not hasattr(subprocess, "_fork_exec"), reason="it starts processes otherwise")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_while_a_process_starts_does_not_lose_it(number, tmp_path, monkeypatch):
-    site = in_processes(tmp_path, [(0, 1)], agent_settings(2, list(MEANS), "origins"))[0]
+    site = create_process_sites(tmp_path, [(0, 1)], agent_settings(2, list(MEANS), "origins"))[0]
     fork = subprocess._fork_exec
 
     def interrupted(*given):

@@ -1,4 +1,4 @@
-"""Books that balance: the kept counter is the pulls in own evidence, whatever happens meanwhile."""
+"""The audit balances: the stored counter equals the decisions in own evidence, whatever happens."""
 
 import random
 import shutil
@@ -12,11 +12,11 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.client import Client
-from posse.live.experiment.experiment import Books
-from posse.live.http import serve
+from posse.live.experiment.experiment import Audit
+from posse.live.http import serve_node
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node, Silence
-from posse.live.store import Disk, Outcome, Store, StoreError, Unknown
+from posse.live.store import Disk, RewardOutcome, Store, StoreError, Unknown
 from tests.live.asking import refused
 from tests.live.several import Several, table
 
@@ -96,48 +96,48 @@ def test_what_is_counted_is_what_the_evidence_counts_whatever_silence_means(make
                 one.only.reward(draw.choice(made), draw.choice([0.0, 1.0, 1.0, 7.0]))
         if step % 7 == 0:
             one.node.tick()
-        books = one.only.books()
-        assert books.counted == books.own == books.network
+        audit = one.only.audit()
+        assert audit.counted == audit.in_evidence == audit.in_network
     assert modes == set(SILENCES)
-    assert books.counted > 100
+    assert audit.counted > 100
 
 
 def test_a_commit_that_fails_counts_nothing(make):
     one = make()
     one.visit(3)
-    before, waiting = one.only.books(), one.only.decide()
+    before, waiting = one.only.audit(), one.only.decide()
     for silence in SILENCES.values():
         one.only.set_silence(silence)
         one.disk.fails = True
         for attempt in (one.only.decide, lambda: one.only.reward(waiting.id, 1.0)):
             with pytest.raises(StoreError):
                 attempt()
-        assert one.only.books() == before
+        assert one.only.audit() == before
         one.disk.fails = False
     one.restart()
-    assert one.only.books() == before == Books(3, 3.0, 3.0)
-    assert one.only.reward(waiting.id, 1.0) is Outcome.NEW
+    assert one.only.audit() == before == Audit(3, 3.0, 3.0)
+    assert one.only.reward(waiting.id, 1.0) is RewardOutcome.NEW
     assert one.only.counted == 4
 
 
 def test_it_is_one_statement_of_a_commit(make):
     one, statements = make(), []
     decisions = [one.only.decide().id for _ in range(50)]
-    one.node.store._file.connection.set_trace_callback(statements.append)
-    one.only.store.reward_many([(each, 1.0) for each in decisions], one.now)
+    one.node.store.file.connection.set_trace_callback(statements.append)
+    one.only.store.add_rewards([(each, 1.0) for each in decisions], one.now)
     assert one.only.counted == 50
     assert len([each for each in statements if "'counted'" in each]) == 1
 
 
-def test_arms_that_are_gone_are_in_the_books(make):
+def test_arms_that_are_gone_are_in_the_audit(make):
     one = make()
     one.visit(5)
     one.only.set_arms(["blue"])
     one.visit(2)
-    assert one.only.books() == Books(7, 7.0, 7.0)
+    assert one.only.audit() == Audit(7, 7.0, 7.0)
 
 
-def test_books_balance_at_every_moment(make):
+def test_the_audit_balances_at_every_moment(make):
     """Read by others while it is written, in the middle of a commit, too."""
     one, stop = make(), threading.Event()
     one.only.set_silence(SILENCES["count"])
@@ -145,15 +145,15 @@ def test_books_balance_at_every_moment(make):
 
     def look():
         while not stop.is_set():
-            found.append(one.only.books())
+            found.append(one.only.audit())
 
     watcher = threading.Thread(target=look)
     watcher.start()
     one.visit(40)
     stop.set()
     watcher.join()
-    assert all(each.counted == each.own for each in found)
-    assert one.only.books() == Books(40, 40.0, 40.0)
+    assert all(each.counted == each.in_evidence for each in found)
+    assert one.only.audit() == Audit(40, 40.0, 40.0)
 
 
 def test_a_disk_that_was_set_back_shows(tmp_path):
@@ -164,17 +164,17 @@ def test_a_disk_that_was_set_back_shows(tmp_path):
         pair.nodes["a"].stop()
         copy = tmp_path / "copy"
         shutil.copy(tmp_path / "a.db", copy)
-        pair.open("a", table("a", ["x"]))
+        pair.open_node(table("a", ["x"]))
         pair.visit("a", "x", 3)
         pair.tick(15)
-        assert pair.nodes["b"].experiment("x").books() == Books(0, 0.0, 7.0)
+        assert pair.nodes["b"].experiment("x").audit() == Audit(0, 0.0, 7.0)
         pair.nodes["a"].stop()
         shutil.copy(copy, tmp_path / "a.db")
-        pair.open("a", table("a", ["x"]))
+        pair.open_node(table("a", ["x"]))
         only = pair.nodes["a"].experiment("x")
-        assert only.books() == Books(4, 4.0, 4.0)
+        assert only.audit() == Audit(4, 4.0, 4.0)
         pair.tick(15)
-        assert only.books() == Books(4, 7.0, 7.0)
+        assert only.audit() == Audit(4, 7.0, 7.0)
     finally:
         pair.close()
 
@@ -182,19 +182,19 @@ def test_a_disk_that_was_set_back_shows(tmp_path):
 def test_over_http_and_in_the_metrics(make):
     one = make()
     one.visit(3)
-    with serve(one.node, "127.0.0.1:0") as server:
+    with serve_node(one.node, "127.0.0.1:0") as server:
         with Client(server.url) as client:
-            assert client.books() == {"counted": 3, "own": 3.0, "network": 3.0}
+            assert client.audit() == {"counted": 3, "in_evidence": 3.0, "in_network": 3.0}
         shown = httpx.get(f"{server.url}/metrics", trust_env=False).text
     assert '\nposse_decisions_counted{experiment="default"} 3\n' in shown
 
 
-def test_what_fades_has_no_books(make):
+def test_what_fades_has_no_audit(make):
     one = make(half_life=3600.0)
     one.visit(3)
-    assert one.only.books() is None
+    assert one.only.audit() is None
     assert one.only.counted == 3
-    with serve(one.node, "127.0.0.1:0") as server:
-        refused(httpx.get(f"{server.url}/v1/books", trust_env=False), 404, "half_life", "fades")
+    with serve_node(one.node, "127.0.0.1:0") as server:
+        refused(httpx.get(f"{server.url}/v1/audit", trust_env=False), 404, "half_life", "fades")
         with Client(server.url) as client, pytest.raises(Unknown, match="half_life"):
-            client.books()
+            client.audit()

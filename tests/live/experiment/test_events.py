@@ -10,7 +10,7 @@ import pytest
 
 from posse.live.controls.controls import changes
 from posse.live.experiment.history import Past
-from posse.live.store import Conflict, Late, StoreError
+from posse.live.store import Conflict, LateReward, StoreError
 from tests.live.loopback import certified
 from tests.live.several import Certified, Several, table
 
@@ -33,12 +33,12 @@ def events(several, *kinds, name="a", experiment="checkout"):
 
 
 def reload(several, **changed):
-    return several.nodes["a"].reload(several.settings("a", table("a") | changed))
+    return several.nodes["a"].reload(several.read_settings(table("a") | changed))
 
 
 def restart(several, **changed):
     several.nodes["a"].stop()
-    several.open("a", table("a") | changed)
+    several.open_node(table("a") | changed)
 
 
 def turn(several):
@@ -128,11 +128,11 @@ def test_a_pin_that_fails_is_no_event(pair, monkeypatch):
         raise StoreError("full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(only.store, "keep", full)
+        patch.setattr(only.store, "write_record", full)
         with pytest.raises(StoreError):
             only.pin("red")
     with monkeypatch.context() as patch:
-        patch.setattr(only.store.events, "add", full)
+        patch.setattr(only.store.events, "add_events", full)
         with pytest.raises((StoreError, TypeError)):
             only.pin("red")
     assert events(pair) == []
@@ -150,7 +150,7 @@ def test_late_rewards_are_told_once_an_hour(tmp_path):
         ids = [only.decide().id for _ in range(times)]
         made.tick(6)
         for each in ids:
-            with suppress(Late):
+            with suppress(LateReward):
                 only.reward(each, 1.0)
 
     try:
@@ -186,17 +186,17 @@ def test_a_disk_that_was_set_back_is_told_once(tmp_path):
         made.visit("a", "checkout", 2)
         made.nodes["a"].stop()
         shutil.copy(tmp_path / "a.db", tmp_path / "copy")
-        made.open("a", table("a", ["checkout"]))
+        made.open_node(table("a", ["checkout"]))
         made.visit("a", "checkout", 3)
         made.tick(15)
         made.nodes["a"].stop()
         shutil.copy(tmp_path / "copy", tmp_path / "a.db")
-        made.open("a", table("a", ["checkout"]))
+        made.open_node(table("a", ["checkout"]))
         made.tick(15)
         said = ["the disk was set back or is new: what was open on it is void"]
         assert events(made, "void") == said
         made.nodes["a"].stop()
-        made.open("a", table("a", ["checkout"]))
+        made.open_node(table("a", ["checkout"]))
         made.tick(15)
         assert events(made, "void") == said
     finally:
@@ -235,7 +235,7 @@ def test_a_verdict_is_told_when_it_is_first_named(tmp_path):
         turn(made)
         assert events(made) == ["red is named the winner"]
         made.nodes["a"].stop()
-        made.open("a", table("a", ["checkout"], **stop))
+        made.open_node(table("a", ["checkout"], **stop))
         turn(made)
         assert events(made, "verdict") == ["red is named the winner"]
     finally:
@@ -279,7 +279,7 @@ def test_events_wait_for_a_store_that_fails(pair, monkeypatch, number):
         raise StoreError("full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(only.store.events, "add", full)
+        patch.setattr(only.store.events, "add_events", full)
         for n in range(number):
             only.past.note("partition", f"{n}")
         turn(pair)

@@ -63,8 +63,8 @@ def test_a_control_is_there_after_a_restart_of_all(line):
     line.tick(5)
     for name in "abc":
         line.nodes[name].stop()
-        line.open(
-            name, table(name, {"checkout": {}, "banner": {"exchange": "flows"}}, operators=["a"])
+        line.open_node(
+            table(name, {"checkout": {}, "banner": {"exchange": "flows"}}, operators=["a"])
         )
     for node in line.nodes.values():
         assert played(node, "checkout") == {"green"}
@@ -76,7 +76,7 @@ def test_a_control_that_cannot_be_written_does_not_act(line, monkeypatch):
     def full(*_):
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(node.experiment("checkout").store, "keep", full)
+    monkeypatch.setattr(node.experiment("checkout").store, "write_record", full)
     with pytest.raises(StoreError):
         node.pin("checkout", "green")
     assert played(node, "checkout") == {"red", "green"}
@@ -110,8 +110,8 @@ def test_operators_change_with_a_reload(line):
     line.nodes["a"].pin("checkout", "green")
     line.tick(5)
     tables = {"checkout": {}, "banner": {"exchange": "flows"}}
-    line.nodes["b"].reload(line.settings("b", table("b", tables)))
+    line.nodes["b"].reload(line.read_settings(table("b", tables)))
     assert played(line.nodes["b"], "checkout") == {"red", "green"}
-    line.nodes["b"].reload(line.settings("b", table("b", tables, operators=["a"])))
+    line.nodes["b"].reload(line.read_settings(table("b", tables, operators=["a"])))
     line.tick(15)
     assert played(line.nodes["b"], "checkout") == {"green"}

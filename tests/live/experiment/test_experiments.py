@@ -84,10 +84,10 @@ def test_all_is_there_after_a_restart_and_a_left_out_experiment_waits_in_the_fil
     w.visit("a", "checkout", 3)
     w.visit("a", "banner", 5)
     w.nodes["a"].stop()
-    w.open("a", table("a", ["checkout"]))
+    w.open_node(table("a", ["checkout"]))
     assert w.pulls("a", "checkout") == 3
     w.nodes["a"].stop()
-    w.open("a", table("a", ["banner", "checkout"]))
+    w.open_node(table("a", ["banner", "checkout"]))
     assert (w.pulls("a", "banner"), w.pulls("a", "checkout")) == (5, 3)
 
 

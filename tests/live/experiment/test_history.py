@@ -9,9 +9,9 @@ import pytest
 
 from posse.live.client import AsyncClient, Client
 from posse.live.experiment.history import EACH, SCALES
-from posse.live.http import serve
+from posse.live.http import serve_node
 from posse.live.store import Unknown
-from posse.live.store.timeline import Point
+from posse.live.store.timeline import HistoryPoint
 from tests.live.asking import refused
 from tests.live.several import Several, table
 
@@ -44,7 +44,7 @@ def restart(several, **more):
     settings = several.nodes["a"].reloading.settings.experiments["x"]
     several.nodes["a"].stop()
     late = {"reward_window": 90, "default_reward": 0, "exchange": settings.exchange}
-    return several.open("a", table("a", ["x"], **(late | more)))
+    return several.open_node(table("a", ["x"], **(late | more)))
 
 
 def test_a_point_is_what_the_evidence_was_at_that_minute(pair):
@@ -145,9 +145,9 @@ def test_of_many_arms_there_are_fewer_points(tmp_path, arms, every):
     made.start(a=table("a", ["x"], arms=names), b=table("b", ["x"], arms=names))
     try:
         points, data = only(made).store.points, bytes(8 * (1 + EACH * arms))
-        with only(made).store.answering(durable=False):
+        with only(made).store.reward_transaction(durable=False):
             for n in range(100):
-                points.add(Point(int(START) + n * 60, 0, data), [(60, 1440)])
+                points.add(HistoryPoint(int(START) + n * 60, 0, data), [(60, 1440)])
         made.now += 99 * 60
         found = only(made).history("day")
         assert found.seconds == 60 * every
@@ -230,7 +230,7 @@ def test_over_http_of_each_experiment(pair):
     pair.visit("a", "x", 3)
     minute(pair)
     node = pair.nodes["a"]
-    with serve(node, "127.0.0.1:0") as server:
+    with serve_node(node, "127.0.0.1:0") as server:
         with httpx.Client(base_url=server.url, trust_env=False, timeout=10) as http:
             for scale in SCALES:
                 answers = [http.get(f"{base}/history/{scale}") for base in BASES]
@@ -253,9 +253,9 @@ def test_over_http_of_each_experiment(pair):
 
         async def ask():
             async with AsyncClient(server.url) as client:
-                return await client.history("day"), await client.books()
+                return await client.history("day"), await client.audit()
 
-        assert asyncio.run(ask()) == (found, {"counted": 3, "own": 3.0, "network": 3.0})
+        assert asyncio.run(ask()) == (found, {"counted": 3, "in_evidence": 3.0, "in_network": 3.0})
     assert sum(arm["here"]["pulls"][-1] for arm in found["arms"].values()) == 3
 
 
@@ -263,7 +263,7 @@ BASES = ("/v1", "/v1/experiments/x")
 
 
 def test_a_day_of_ten_arms_is_less_than_500_kb(tmp_path):
-    """A visitor a second, half of them rewarded, all in the books of ten arms."""
+    """A visitor a second, half of them rewarded, all in the audit of ten arms."""
     names = [f"arm {n}" for n in range(10)]
     made = Several(tmp_path)
     made.now = START
@@ -271,15 +271,15 @@ def test_a_day_of_ten_arms_is_less_than_500_kb(tmp_path):
     try:
         share = np.linspace(0.01, 0.19, 10)
         points = only(made).store.points
-        with only(made).store.answering(durable=False):
+        with only(made).store.reward_transaction(durable=False):
             for n in range(1440):
                 pulls = np.floor(share * 60 * n)
                 both = np.stack([pulls, pulls, pulls // 2, 2 * pulls, 2 * pulls, pulls], axis=1)
                 assert both.shape == (10, EACH)
                 data = np.array([1 / (n + 1), *both.ravel()]).tobytes()
-                points.add(Point(int(START) + n * 60, 0, data), [(60, 1440)])
+                points.add(HistoryPoint(int(START) + n * 60, 0, data), [(60, 1440)])
         made.now += 86_399
-        with serve(made.nodes["a"], "127.0.0.1:0") as server:
+        with serve_node(made.nodes["a"], "127.0.0.1:0") as server:
             answer = httpx.get(f"{server.url}/v1/history/day", trust_env=False)
         assert len(answer.json()["times"]) == 1440
         assert len(answer.content) < 500_000

@@ -10,8 +10,8 @@ import posse
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.experiment.experiment import Wish
-from posse.live.store import StoreError, export
-from posse.live.store.decisions import Offers, packed, unpacked
+from posse.live.store import StoreError, export_decisions
+from posse.live.store.decisions import ArmLists, pack_probabilities, unpack_probabilities
 from tests.live.http.test_request_batches import ask, wish
 from tests.live.several import Several, table
 
@@ -27,12 +27,12 @@ def one(tmp_path):
 def lines(path, **options):
     """The export of a store."""
     file = io.StringIO()
-    export(path, file, **options)
+    export_decisions(path, file, **options)
     return [json.loads(line) for line in file.getvalue().splitlines()]
 
 
 def reload(several, **changes):
-    return several.nodes["a"].reload(several.settings("a", table("a", ["shop"]) | changes))
+    return several.nodes["a"].reload(several.read_settings(table("a", ["shop"]) | changes))
 
 
 def test_every_line_says_what_was_allowed_then(one, tmp_path):
@@ -43,7 +43,7 @@ def test_every_line_says_what_was_allowed_then(one, tmp_path):
 
     def decide(allowed, asked=None):
         made = [shop.decide(allowed=asked)]
-        made += node.store.decide_many(shop.choose_many([Wish(None, asked)] * 3))
+        made += node.store.add_decisions(shop.choose_many([Wish(None, asked)] * 3))
         expected.extend((each, allowed) for each in made)
 
     decide(["red", "green"])
@@ -61,7 +61,7 @@ def test_every_line_says_what_was_allowed_then(one, tmp_path):
     reload(one)
     decide(["red", "green"])
     node.stop()
-    shop = one.open("a", table("a", ["shop"], arms=["red", "green", "violet"])).experiment("shop")
+    shop = one.open_node(table("a", ["shop"], arms=["red", "green", "violet"])).experiment("shop")
     node = one.nodes["a"]
     decide(["red", "green", "violet"])
     found = {line["id"]: line for line in lines(tmp_path / "a.db")}
@@ -106,7 +106,7 @@ def test_new_arms_that_cannot_be_kept_on_disk_are_not_played(one, monkeypatch):
             raise StoreError("the disk is full")
         keep(key, value)
 
-    monkeypatch.setattr(shop.store, "keep", fails)
+    monkeypatch.setattr(shop.store, "write_record", fails)
     with pytest.raises(StoreError, match="full"):
         shop.set_arms(["red", "violet"])
     assert shop.agent.arm_names == ["red", "green"]
@@ -147,24 +147,26 @@ def test_ties_of_an_index_are_recorded_as_such(policy):
 
 def test_offers_are_read_as_they_were_written():
     arms = [f"årm {k}" for k in range(12)]
-    first = Offers()
-    data = first.fresh(arms)
-    first.use(arms)
-    assert first.fresh(arms) is None
-    texts = [first.text(tuple(some)) for some in (arms, arms[3:], arms[:1], arms[::-1])]
+    first = ArmLists()
+    data = first.encode_with(arms)
+    first.use_arms(arms)
+    assert first.encode_with(arms) is None
+    texts = [first.encode_allowed(tuple(some)) for some in (arms, arms[3:], arms[:1], arms[::-1])]
     assert texts[0] == "0"
-    more = first.fresh(["x"])
+    more = first.encode_with(["x"])
     for kept in (data, more):  # lists are only ever added
-        again = Offers(kept)
-        assert [again.allowed(text) for text in texts] == [
+        again = ArmLists(kept)
+        assert [again.decode_allowed(text) for text in texts] == [
             arms, arms[3:], arms[:1], arms[::-1]
         ]  # fmt: skip
-    first.use(["x"])
-    assert first.text(("x",)) == "1"
+    first.use_arms(["x"])
+    assert first.encode_allowed(("x",)) == "1"
 
 
 def test_probabilities_have_seven_digits():
     values = np.random.default_rng(1).dirichlet(np.full(50, 0.05))
-    assert len(packed(values)) == 200
-    np.testing.assert_allclose(unpacked(packed(values)), values, rtol=2e-7, atol=1e-37)
-    assert unpacked(packed(np.array([0.3, 1.0, 0.0]))) == [0.3, 1.0, 0.0]
+    assert len(pack_probabilities(values)) == 200
+    np.testing.assert_allclose(
+        unpack_probabilities(pack_probabilities(values)), values, rtol=2e-7, atol=1e-37
+    )
+    assert unpack_probabilities(pack_probabilities(np.array([0.3, 1.0, 0.0]))) == [0.3, 1.0, 0.0]

@@ -10,7 +10,15 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.experiment.experiment import Experiment, Silence, Wish
-from posse.live.store import Conflict, Disk, Late, Outcome, Store, StoreError, Void
+from posse.live.store import (
+    Conflict,
+    Disk,
+    LateReward,
+    RewardOutcome,
+    Store,
+    StoreError,
+    VoidReward,
+)
 
 UNIT = 2**20  # quanta
 ARMS = ["red", "green"]
@@ -97,22 +105,22 @@ def test_a_decision_counts_from_the_start_and_its_reward_corrects_it(make):
     assert sum(arm["open_here"] for arm in shown) == 2
     assert sum(arm["open_in_network"] for arm in shown) == 2
     world.wait(9)
-    assert world.reward("a", 1.0) is Outcome.NEW
-    assert world.reward("a", 1.0) is Outcome.REPEATED
+    assert world.reward("a", 1.0) is RewardOutcome.NEW
+    assert world.reward("a", 1.0) is RewardOutcome.REPEATED
     with pytest.raises(Conflict, match="has the reward 1"):
         world.reward("a", 0.0)
     assert world.sums == (1, 2, 0, 0)
-    assert world.store.open_decisions() == 2
+    assert world.store.count_open_decisions() == 2
     world.wait(1)
     assert world.sums == (1, 2, 1, 2)
-    assert world.store.open_decisions() == 0
+    assert world.store.count_open_decisions() == 0
     shown = world.experiment.arms().values()
     assert sum(arm["pulls_here"] for arm in shown) == 2
     assert sum(arm["open_here"] for arm in shown) == 0
-    with pytest.raises(Late, match="by default, when its window closed") as late:
+    with pytest.raises(LateReward, match="got the default reward") as late:
         world.reward("b", 1.0)
-    assert not isinstance(late.value, Void)
-    assert world.reward("b", 0.0) is Outcome.REPEATED
+    assert not isinstance(late.value, VoidReward)
+    assert world.reward("b", 0.0) is RewardOutcome.REPEATED
     world.wait(100)
     assert world.sums == (1, 2, 1, 2)
 
@@ -121,14 +129,14 @@ def test_a_reward_that_was_assumed_corrects_by_nothing_and_is_one(make):
     world = make(COUNT)
     world.decide("a")
     before = world.sums
-    assert world.reward("a", 0.0) is Outcome.NEW
-    assert world.reward("a", 0.0) is Outcome.REPEATED
+    assert world.reward("a", 0.0) is RewardOutcome.NEW
+    assert world.reward("a", 0.0) is RewardOutcome.REPEATED
     assert world.sums == before
     with pytest.raises(Conflict, match=r"has the reward 0\.0: the reward 1\.0 is refused"):
         world.reward("a", 1.0)
     world.wait(10)
     assert world.sums == (0, 1, 0, 1)
-    assert not world.store.decision("a").silent
+    assert not world.store.find_decision("a").silent
 
 
 def test_what_is_no_reward_changes_nothing(make):
@@ -139,21 +147,21 @@ def test_what_is_no_reward_changes_nothing(make):
         with pytest.raises(ValueError, match="reward must"):
             world.reward("a", 7.0)
         assert world.sums == before
-        assert world.reward("a", 1.0) is Outcome.NEW
+        assert world.reward("a", 1.0) is RewardOutcome.NEW
 
 
 def test_where_silence_is_no_failure_evidence_waits(make):
     world = make(WAIT)
     for id_ in "abc":
         world.decide(id_)
-    assert world.reward("a", 0.0) is Outcome.NEW
-    assert world.reward("b", 1.0) is Outcome.NEW
+    assert world.reward("a", 0.0) is RewardOutcome.NEW
+    assert world.reward("b", 1.0) is RewardOutcome.NEW
     with pytest.raises(Conflict):
         world.reward("b", 0.0)
     assert world.sums == (0, 0, 0, 0)
     world.wait(10)
     assert world.sums == (2, 3, 2, 3)
-    with pytest.raises(Late):
+    with pytest.raises(LateReward):
         world.reward("c", 0.0)
 
 
@@ -166,7 +174,7 @@ def test_where_silence_means_nothing_a_reward_counts_when_heard(make):
     assert world.sums == (1, 1, 1, 1)
     world.wait(10)
     assert world.sums == (1, 1, 1, 1)
-    with pytest.raises(Late, match="discarded") as late:
+    with pytest.raises(LateReward, match="discarded") as late:
         world.reward("b", 1.0)
     assert late.value.lateness == 0.0
 
@@ -194,7 +202,7 @@ def test_what_was_counted_stays_with_a_decision_whatever_is_set_later(make, last
     closing = last.default_reward or 0.0
     total = 2 + (1 if last.default_reward is None else closing)  # c
     assert world.sums == (total, 4, total, 4)
-    assert world.store.open_decisions() == 0
+    assert world.store.count_open_decisions() == 0
 
 
 def test_a_restart_between_decision_reward_and_closing(make):
@@ -205,7 +213,7 @@ def test_a_restart_between_decision_reward_and_closing(make):
         world.again()
         world.reward("a", 1.0)
         world.again()
-        assert world.reward("a", 1.0) is Outcome.REPEATED
+        assert world.reward("a", 1.0) is RewardOutcome.REPEATED
         world.wait(10)
         world.again()
         world.wait(10)
@@ -231,21 +239,21 @@ def test_a_commit_that_fails_leaves_memory_and_disk_alike(make, silence):
     before = world.sums
     with failing(world):
         world.decide("b", "green")
-    assert world.store.decision("b") is None
+    assert world.store.find_decision("b") is None
     assert world.sums == before
     with failing(world):
         world.reward("a", 1.0)
     assert world.sums == before
     for each in (world, calm):
         assert each.decide("b", "green").id == "b"
-        assert each.reward("a", 1.0) is Outcome.NEW
+        assert each.reward("a", 1.0) is RewardOutcome.NEW
     with failing(world):
         world.wait(10)
-    assert world.store.open_decisions() > 0
+    assert world.store.count_open_decisions() > 0
     world.wait(0)
     calm.wait(10)
     assert world.sums == calm.sums
-    assert world.store.open_decisions() == 0
+    assert world.store.count_open_decisions() == 0
 
 
 def test_decisions_of_a_disk_set_back_are_void(make, caplog):
@@ -264,17 +272,17 @@ def test_decisions_of_a_disk_set_back_are_void(make, caplog):
     assert [r.levelname for r in caplog.records if "was set back" in r.message] == ["WARNING"]
     world.decide("d")
     before = world.sums
-    with pytest.raises(Void, match="open when the disk was set back") as refused:
+    with pytest.raises(VoidReward, match="open when the store was restored") as refused:
         world.reward("b", 1.0)
     assert isinstance(refused.value, Conflict)
-    assert world.reward("a", 1.0) is Outcome.REPEATED
-    assert world.reward("d", 1.0) is Outcome.NEW
+    assert world.reward("a", 1.0) is RewardOutcome.REPEATED
+    assert world.reward("d", 1.0) is RewardOutcome.NEW
     world.wait(10)
-    assert world.store.open_decisions() == 0
-    assert [world.store.decision(id_).void for id_ in "abcd"] == [True, True, True, False]
+    assert world.store.count_open_decisions() == 0
+    assert [world.store.find_decision(id_).void for id_ in "abcd"] == [True, True, True, False]
     assert world.sums == (before[0] + 1, before[1], before[2] + 1, before[3] + 1)
     for id_ in "bc":
-        with pytest.raises(Void):
+        with pytest.raises(VoidReward):
             world.reward(id_, 1.0)
     assert world.experiment.counts["void"] == 3
     assert world.experiment.counts["late"] == 0
@@ -291,7 +299,7 @@ def test_late_rewards_are_counted_with_how_late_they_came(make):
     world.wait(10)
     for id_, seconds in (("a", 5.0), ("b", 95.0)):
         world.now = 1010.0 + seconds
-        with pytest.raises(Late):
+        with pytest.raises(LateReward):
             world.reward(id_, 1.0)
     late = world.experiment.late.copy()
     assert world.experiment.counts["late"] == sum(late.counts) == 2
@@ -333,8 +341,8 @@ def test_nothing_that_is_open_is_forgotten(make):
     with closing(sqlite3.connect(world.path)) as connection:
         (columns,) = connection.execute("SELECT count(*) FROM decision WHERE closed IS NULL")
     assert columns == (2,)
-    assert world.store.forget(1e9, 10.0) == 0
-    assert world.store.decision("a") is not None
+    assert world.store.delete_old_decisions(1e9, 10.0) == 0
+    assert world.store.find_decision("a") is not None
 
 
 # new arms, in simulated time: two settled ones, and a third that comes later and is the worst
@@ -358,11 +366,11 @@ def share_of_a_new_arm(path, silence, rewards, seed):
         with store.transaction():
             for turn in range(turns):
                 now[0] = window * turn / turns
-                made = store.decide_many(only.choose_many([Wish()] * visits))
+                made = store.add_decisions(only.choose_many([Wish()] * visits))
                 new += sum(each.arm == "new" for each in made)
                 happened = [each.id for each in made if rng.random() < rates[each.arm]]
                 due += [(now[0] + rng.random() * window, id_) for id_ in happened]
-                store.reward_many([(id_, rewards) for at, id_ in due if at <= now[0]], now[0])
+                store.add_rewards([(id_, rewards) for at, id_ in due if at <= now[0]], now[0])
                 due = [each for each in due if each[0] > now[0]]
     return new / (turns * visits)
 

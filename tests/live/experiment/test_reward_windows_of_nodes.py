@@ -4,9 +4,8 @@ import pytest
 
 from posse.cli import status_tables as overview
 from posse.live.config.experiment_settings import experiment_from_data
-from posse.live.http.metrics import metrics
-from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.store import Late, Outcome
+from posse.live.http.metrics import render_metrics
+from posse.live.store import LateReward, RewardOutcome
 from tests.live.several import Several, table
 
 EXPERIMENT = {"arms": ["red", "green"], "family": "bernoulli"}
@@ -28,9 +27,8 @@ def make(request, tmp_path):
 
 def alone(several, data):
     """An agent whose neighbour is away."""
-    several.links = [("a", "b")]
-    several.network = MemoryNetwork(several.links)
-    several.open("a", data)
+    several.network.link("a", "b")
+    several.open_node(data)
     return several
 
 
@@ -81,8 +79,8 @@ def test_a_store_goes_on_as_it_was_begun_whatever_its_exchange(make):
     assert only.mode == ("wait" if flows else "count")
     assert only.agent.fingerprint == only.store.fingerprint == fingerprint
     only.decide("new")
-    assert only.reward("open", 1.0) is Outcome.NEW
-    assert only.reward("new", 1.0) is Outcome.NEW
+    assert only.reward("open", 1.0) is RewardOutcome.NEW
+    assert only.reward("new", 1.0) is RewardOutcome.NEW
     several.tick(10)
     assert several.pulls("a", "checkout") == 5
     assert sum(arm["pulls_here"] for arm in only.arms().values()) == 5
@@ -110,13 +108,13 @@ def test_a_reload_takes_effect_decision_by_decision(make):
         "reward_window": 3,
         "default_reward": 1,
     }
-    said = node.reload(several.settings("a", data))
+    said = node.reload(several.read_settings(data))
     assert "reward_window of checkout: 3; default_reward of checkout: 1" in said
     assert only.mode == "wait"
     only.decide("c")
-    assert only.reward("a", 1.0) is Outcome.NEW
+    assert only.reward("a", 1.0) is RewardOutcome.NEW
     several.tick(5)
-    rewards = {id_: only.store.decision(id_).reward for id_ in "abc"}
+    rewards = {id_: only.store.find_decision(id_).reward for id_ in "abc"}
     assert rewards == {"a": 1.0, "b": 0.0, "c": 1.0}
     own = only.evidence()["own"].values()
     assert [sum(values[k] for values in own) / 2**20 for k in (0, 1, 2, -1)] == [2, 2, 3, 3]
@@ -128,7 +126,7 @@ def test_a_reload_takes_effect_decision_by_decision(make):
 )
 def test_a_longer_window_is_advised_when_many_rewards_are_late(late, rewards, advised):
     about = {"late_rewards": late, "rewards": rewards, "longest_lateness": 60.0}
-    (line,) = overview.windows({}, about)
+    (line,) = overview.describe_windows({}, about)
     assert line.startswith(f"late: {late} of {late + rewards:,} reward")
     assert line.endswith(": lengthen reward_window") is advised
 
@@ -142,9 +140,11 @@ def test_open_and_late_ones_are_shown(make):
     several.tick(6)
     only.decide("d", ["green"])
     several.tick(1)
-    with pytest.raises(Late):
+    with pytest.raises(LateReward):
         only.reward("a", 1.0)
-    lines = dict(line.rsplit(" ", 1) for line in metrics(node).splitlines() if line[0] != "#")
+    lines = dict(
+        line.rsplit(" ", 1) for line in render_metrics(node).splitlines() if line[0] != "#"
+    )
     labels = 'experiment="checkout",arm="{}"'
     assert lines[f"posse_open_here{{{labels.format('green')}}}"] == "1.0"
     assert lines[f"posse_pulls_here{{{labels.format('green')}}}"] == "0.0"
@@ -155,10 +155,10 @@ def test_open_and_late_ones_are_shown(make):
     assert lines['posse_reward_lateness_seconds_bucket{experiment="checkout",le="+Inf"}'] == "1"
     arms = only.arms()
     late = {"late_rewards": 2, "rewards": 98, "longest_lateness": 1234.5}
-    shown = list(overview.windows(arms, late))
+    shown = list(overview.describe_windows(arms, late))
     assert shown == [
-        "open, so not shown above: red 0 here, 0 in network, green 1 here, 1 in network",
+        "open, so not in the table: red 0 here, 0 in network, green 1 here, 1 in network",
         "late: 2 of 100 rewards came up to 1,234 s after the window had closed, and did not count",
     ]
     faded = {name: {"open_here": 0.0, "open_in_network": 3e-6} for name in arms}  # of flows
-    assert list(overview.windows(faded, {})) == []
+    assert list(overview.describe_windows(faded, {})) == []

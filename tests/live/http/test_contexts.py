@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from posse.live import Client, Conflict
-from posse.live.http import serve
-from posse.live.store import export
+from posse.live.http import serve_node
+from posse.live.store import export_decisions
 from tests.live.asking import JSON, ask, refused
 from tests.live.client.test_client import Awaited
 from tests.live.several import Several, table
@@ -41,7 +41,7 @@ def shop(world):
 
 @pytest.fixture
 def server(world):
-    with serve(world.nodes["a"], "127.0.0.1:0") as made:
+    with serve_node(world.nodes["a"], "127.0.0.1:0") as made:
         yield made
 
 
@@ -57,7 +57,7 @@ def test_a_decision_at_a_context(http, shop):
     assert ask(http, "decisions", {"decision": "one", "context": {**DE, "hour": None}}) == first
     other = http.post("decisions", json={"decision": "one", "context": {**DE, "basket": 30}})
     refused(other, 409, "'one' was made at another context: use a new id")
-    kept = shop.store.decision("one")
+    kept = shop.store.find_decision("one")
     assert json.loads(kept.context) == DE
     assert kept.probability == first["probability"]
     assert ask(http, "decisions/one/reward", {"reward": 1})["repeated"] is False
@@ -120,7 +120,7 @@ def test_bad_contexts_get_one_sentence_and_nothing_is_lost(http, shop):
     ask(http, "decisions", {"decision": "before", "context": DE})
     for body, words in BAD:
         refused(http.post("decisions", content=body, headers=JSON), 422, words)
-    assert shop.store.open_decisions() == 1
+    assert shop.store.count_open_decisions() == 1
     assert shop.counts["decisions"] == 1
     assert ask(http, "decisions/before/reward", {"reward": 1})["repeated"] is False
 
@@ -194,7 +194,7 @@ def test_the_site_map_has_counts_and_means_and_no_marks(http, shop):
         wanted = rewards[arm] / cell["pulls"] if cell["pulls"] else None
         assert cell["mean"] == (None if wanted is None else pytest.approx(wanted, abs=1e-5))
     refused(http.get("verdict"), 404, "no stop")
-    assert http.get("books").json()["counted"] == http.get("books").json()["own"] == 40
+    assert http.get("audit").json()["counted"] == http.get("audit").json()["in_evidence"] == 40
 
 
 @pytest.mark.parametrize("kind", [Client, Awaited])
@@ -221,7 +221,7 @@ def test_clients_tell_contexts(kind, server, shop):
         more, told = client.step_all([(many[1], 1.0)], 7, ["red"], contexts)
         assert [each.arm for each in more] == ["red"] * 7
         assert made.arm in ARMS
-        kept = [json.loads(shop.store.decision(each.id).context) for each in many]
+        kept = [json.loads(shop.store.find_decision(each.id).context) for each in many]
         assert kept == contexts
         assert client.arms(DE)["red"] != client.arms()["red"]
 
@@ -259,7 +259,7 @@ def test_export_has_the_context(world, shop, tmp_path):
     shop.decide("one", context={**DE, "hour": None})
     world.nodes["a"].experiment("plain").decide("two")
     file = io.StringIO()
-    export(tmp_path / "a.db", file)
+    export_decisions(tmp_path / "a.db", file)
     lines = {line["id"]: line for line in map(json.loads, file.getvalue().splitlines())}
     assert lines["one"]["context"] == DE
     assert lines["two"]["context"] is None

@@ -185,10 +185,10 @@ def test_counters_begin_at_zero(http):
     )
     assert len(reasons) > 10
     for name, pattern in {
-        "wire.py": r'WireError\(.*, "([A-Za-z ]+)"\)',
+        "messaging/wire.py": r'WireError\(.*, "([A-Za-z ]+)"\)',
         "controls/controls.py": r'(?:FORGED = |return )"(a [a-z ]*control[a-z ]*)"',
         "node.py": r'refusals.add\("([A-Za-z ]+)"|NEWER = "([A-Za-z ]+)"',
-        "inbox.py": r'MESSAGES, BYTES = "([a-z ]+)", "([a-z ]+)"',
+        "messaging/inbox.py": r'(?:MESSAGES|BYTES) = "([a-z_ ]+)"',
         "messaging/transport/zenoh.py": r'return "([a-z ]+)"',
     }.items():
         found = re.findall(pattern, (source / name).read_text())
@@ -311,7 +311,7 @@ def test_a_failing_store(http, node, monkeypatch, caplog):
     def fail():
         raise StoreError("/secret/agent.db could not be written")
 
-    monkeypatch.setattr(node.store._file, "check_process", fail)
+    monkeypatch.setattr(node.store.file, "check_process", fail)
     for path, body in [
         ("/v1/decisions", {}),
         ("/v1/decisions/batch", {"decisions": [{}]}),
@@ -327,12 +327,12 @@ def test_a_failing_store(http, node, monkeypatch, caplog):
     refused(http.get("/readyz"), 503)
     assert http.get("/healthz").status_code == 200
     monkeypatch.undo()
-    refused(http.get("/readyz"), 503, "a moment ago")
+    refused(http.get("/readyz"), 503, "failed recently")
     ask(http, "/v1/decisions/x/reward", {"reward": 1})
     assert http.get("/readyz").status_code == 200
     node.failures.add("tick")
     refused(http.get("/readyz"), 503)
-    monkeypatch.setattr(health, "RECENT", 0.0)
+    monkeypatch.setattr(health, "RECENT_SECONDS", 0.0)
     assert http.get("/readyz").status_code == 200
     assert 'posse_failures_total{doing="request"} ' in http.get("/metrics").text
 
@@ -345,13 +345,13 @@ def test_a_store_that_fails_now_and_then_does_not_flood_the_log(http, node, monk
 
     for _ in range(5):
         with monkeypatch.context() as broken:
-            broken.setattr(node.store._file, "check_process", fail)
+            broken.setattr(node.store.file, "check_process", fail)
             refused(http.post("/v1/decisions", json={}), 503)
         ask(http, "/v1/decisions", {})
     said = [r.message for r in caplog.records if r.name == "posse.live.http.app"]
-    assert said == ["agent.db could not be written", "the store is written again"]
-    monkeypatch.setattr(health, "QUIET", 0.0)
-    monkeypatch.setattr(node.store._file, "check_process", fail)
+    assert said == ["agent.db could not be written", "the store can be written again"]
+    monkeypatch.setattr(health, "LOG_INTERVAL", 0.0)
+    monkeypatch.setattr(node.store.file, "check_process", fail)
     refused(http.post("/v1/decisions", json={}), 503)
     assert caplog.text.count("agent.db could not be written") == 2
 
@@ -364,7 +364,7 @@ def test_a_batch_whose_commit_fails_leaves_nothing(http, node, monkeypatch):
     def full(state):
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(node.store._keeper, "write", full)
+    monkeypatch.setattr(node.store.participant_state, "write_parts", full)
     refused(http.post("/v1/rewards", json=rewards), 503)
     assert node.counts["rewards"] == 0
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 0

@@ -6,7 +6,7 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.experiment.experiment import Experiment
-from posse.live.http import serve
+from posse.live.http import serve_node
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
 from posse.live.store import Store
@@ -21,7 +21,10 @@ def both(tmp_path):
     store = Store.open(
         tmp_path / "agent.db", fingerprint=agents["checkout"].fingerprint, experiment="checkout"
     )
-    views = {"checkout": store, "banner": store.beside("banner", agents["banner"].fingerprint)}
+    views = {
+        "checkout": store,
+        "banner": store.open_experiment("banner", agents["banner"].fingerprint),
+    }
     experiments = [Experiment(name, agents[name], views[name]) for name in ARMS]
     transport = MemoryNetwork([("a", "b")]).transport("a")
     made = Node.of("a", experiments, store, transport, neighbours=["b"])
@@ -32,7 +35,7 @@ def both(tmp_path):
 
 @pytest.fixture
 def http(both):
-    server = serve(both, "127.0.0.1:0")
+    server = serve_node(both, "127.0.0.1:0")
     with server, httpx.Client(base_url=server.url, trust_env=False, timeout=10) as client:
         yield client
 
@@ -104,7 +107,7 @@ def test_metrics_by_experiment_and_arm(http, both):
     )
     for arm, total, share in zip(arms, (2.0, 0.0, 1.0), (0.5, 0.25, 0.25), strict=True):
         labels = f'{{experiment="banner",arm="{arm}"}}'
-        assert float(lines[f"posse_reward_sum{labels}"]) == total
+        assert float(lines[f"posse_summed_rewards{labels}"]) == total
         assert float(lines[f"posse_share{labels}"]) == share
         low, mean, high = (float(lines[f"posse_mean{x}{labels}"]) for x in ("_low", "", "_high"))
         assert low < mean < high
@@ -120,6 +123,6 @@ def test_metrics_by_experiment_and_arm(http, both):
     assert lines['posse_request_seconds_bucket{route="steps",le="+Inf"}'] == "4"
     assert float(lines['posse_request_seconds_sum{route="steps"}']) > 0
     assert lines["posse_http_connections"] == "1"
-    assert lines['posse_http_refused_total{reason="too slow"}'] == "0"
+    assert lines['posse_http_refused_total{reason="too_slow"}'] == "0"
     assert float(lines["posse_start_time_seconds"]) > 1e9
     assert any(line.startswith("posse_info{version=") for line in lines)

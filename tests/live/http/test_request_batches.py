@@ -6,28 +6,28 @@ import sqlite3
 import pytest
 
 from posse.live.experiment.experiment import Wish
-from posse.live.http.health import traffic_of
-from posse.live.http.request_batches import Question, Turns
-from posse.live.store import Conflict, Outcome, StoreError, Unknown
+from posse.live.http.health import get_traffic
+from posse.live.http.request_batches import BatchRequest, RequestBatcher
+from posse.live.store import Conflict, RewardOutcome, StoreError, Unknown
 
 
 def ask(node, *questions):
     """Ask them all in one turn; what each raised, or None."""
-    turns = Turns(node, traffic_of(node))
+    turns = RequestBatcher(node, get_traffic(node))
 
     async def all_at_once():
-        asking = [turns.ask(question) for question in questions]
+        asking = [turns.submit(question) for question in questions]
         return await asyncio.gather(*asking, return_exceptions=True)
 
     return asyncio.run(all_at_once())
 
 
 def wish(node, *ids, allowed=None):
-    return Question(node.experiment(), wishes=[Wish(id_, allowed) for id_ in ids])
+    return BatchRequest(node.experiment(), decision_requests=[Wish(id_, allowed) for id_ in ids])
 
 
 def reward(node, id_, value=1.0):
-    return Question(node.experiment(), rewards=[(id_, value)])
+    return BatchRequest(node.experiment(), rewards=[(id_, value)])
 
 
 def test_a_turn_is_one_commit(node):
@@ -39,7 +39,7 @@ def test_a_turn_is_one_commit(node):
     more = [wish(node, f"e{k}") for k in range(10)]
     assert ask(node, *rewards, *more) == [None] * 20
     assert node.store.commits == before + 2
-    assert [one.outcomes for one in rewards] == [[Outcome.NEW]] * 10
+    assert [one.outcomes for one in rewards] == [[RewardOutcome.NEW]] * 10
     assert (node.counts["decisions"], node.counts["rewards"]) == (20, 10)
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 10
 
@@ -47,16 +47,16 @@ def test_a_turn_is_one_commit(node):
 @pytest.mark.parametrize(("slow", "commits"), [(0.0, 1), (1e9, 10)], ids=["slow", "fast"])
 def test_a_slow_disk_waits_for_who_is_on_the_way(node, monkeypatch, slow, commits):
     """With syncs of 0.7 s the last of 30 new clients waited 26 s: each turn had a commit in it."""
-    monkeypatch.setattr("posse.live.http.request_batches.SLOW", slow)
+    monkeypatch.setattr("posse.live.http.request_batches.SLOW_COMMIT_SECONDS", slow)
     ask(node, wish(node, "first", *(f"d{k}" for k in range(10))))
-    turns = Turns(node, traffic_of(node))
+    turns = RequestBatcher(node, get_traffic(node))
 
     async def one_after_the_other():
-        await turns.ask(reward(node, "first"))
+        await turns.submit(reward(node, "first"))
         before = node.store.commits
         asking = []
         for k in range(10):
-            asking.append(asyncio.ensure_future(turns.ask(reward(node, f"d{k}"))))
+            asking.append(asyncio.ensure_future(turns.submit(reward(node, f"d{k}"))))
             await asyncio.sleep(0)  # the next one is heard a turn later
             await asyncio.sleep(0)
         await asyncio.gather(*asking)
@@ -89,7 +89,7 @@ def test_rewards_come_before_decisions_and_their_own_after(node):
     )
     ask(node, own, new, old, nobody)
     assert seen == [1]
-    assert own.outcomes == old.outcomes == [Outcome.NEW]
+    assert own.outcomes == old.outcomes == [RewardOutcome.NEW]
     assert isinstance(nobody.outcomes[0], Unknown)
 
 
@@ -107,10 +107,10 @@ def test_an_id_asked_twice_in_one_turn_is_one_decision(node):
 
 def test_only_rewards_wait_for_the_disk(node, monkeypatch):
     asked = []
-    answering = node.store.answering
+    answering = node.store.reward_transaction
     monkeypatch.setattr(
         node.store,
-        "answering",
+        "reward_transaction",
         lambda durable=True: asked.append(durable) or answering(durable),
     )
     ask(node, wish(node, "x"))
@@ -126,22 +126,22 @@ def test_a_failed_commit_fails_all_of_its_turn(node, monkeypatch):
     def full(*_):
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(node.store._keeper, "write", full)
+    monkeypatch.setattr(node.store.participant_state, "write_parts", full)
     errors = ask(node, reward(node, "x"), wish(node, "y"), reward(node, "y"))
     assert [type(error) for error in errors] == [StoreError] * 3
     monkeypatch.undo()
     assert (node.counts["decisions"], node.counts["rewards"]) == (1, 0)
-    assert node.store.decision("y") is None
+    assert node.store.find_decision("y") is None
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 0
     again = reward(node, "x")
     assert ask(node, again) == [None]
-    assert again.outcomes == [Outcome.NEW]
+    assert again.outcomes == [RewardOutcome.NEW]
 
 
 def test_a_bug_spoils_only_the_request_that_meets_it(node, monkeypatch):
     ask(node, wish(node, "a", "b", "c"))
     learn = node.agent.learn
-    arm = node.store.decision("b").arm
+    arm = node.store.find_decision("b").arm
     met = []
 
     def broken(name, value, *made):
@@ -156,16 +156,16 @@ def test_a_bug_spoils_only_the_request_that_meets_it(node, monkeypatch):
     assert met == [arm, arm]
     assert node.counts["rewards"] == 2
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 2
-    assert node.store.decision("b").settled is None
+    assert node.store.find_decision("b").settled is None
 
 
 def test_a_client_that_left_is_no_harm(node):
-    turns = Turns(node, traffic_of(node))
+    turns = RequestBatcher(node, get_traffic(node))
     left, stays = wish(node, "left"), wish(node, "stays")
 
     async def leave():
-        task = asyncio.ensure_future(turns.ask(left))
-        other = asyncio.ensure_future(turns.ask(stays))
+        task = asyncio.ensure_future(turns.submit(left))
+        other = asyncio.ensure_future(turns.submit(stays))
         await asyncio.sleep(0)
         task.cancel()
         await other
@@ -180,7 +180,7 @@ def test_late_and_conflicting_rewards_are_counted(node):
     """They got a 409 that nothing counted."""
     ask(node, wish(node, "late", "gone", "other"))
     ask(node, reward(node, "other"))
-    node.store.expire(node.clock() + 10, 1.0, None)
+    node.store.expire_decisions(node.clock() + 10, 1.0, None)
     answers = [reward(node, "late"), reward(node, "other", 0.0), reward(node, "gone", 0.0)]
     ask(node, *answers)
     assert all(isinstance(one.outcomes[0], Conflict) for one in answers)

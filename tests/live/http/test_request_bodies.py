@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posse.live.http import models
-from posse.live.http.models import Refused
-from posse.live.http.request_bodies import read, read_slowly
+from posse.live.http.models import MalformedBody
+from posse.live.http.request_bodies import decode_body, decode_body_slowly
 
 KINDS = [
     models.DecisionRequest, models.RewardRequest, models.DecisionsRequest, models.RewardsRequest,
-    models.StepsRequest, models.ArmRequest, models.ResumeRequest, models.Nothing,
+    models.StepsRequest, models.ArmRequest, models.ResumeRequest, models.EmptyRequest,
 ]  # fmt: skip
 NAMES = ["decision", "allowed", "reward", "rewards", "decisions", "decide", "arm", "other", ""]
 
@@ -33,10 +33,10 @@ values = st.recursive(
 @given(st.sampled_from(KINDS), values)
 def test_both_ways_agree(kind, value):
     content = json.dumps(value).encode()
-    quick = read(kind, content)
+    quick = decode_body(kind, content)
     try:
-        slow = read_slowly(kind, content)
-    except Refused as error:
+        slow = decode_body_slowly(kind, content)
+    except MalformedBody as error:
         assert quick is None
         sentence = str(error)
         assert sentence.isprintable()
@@ -48,7 +48,7 @@ def test_both_ways_agree(kind, value):
     items = [*getattr(slow, "rewards", []), *getattr(slow, "decisions", [])]
     decide = getattr(slow, "decide", None)
     items += decide if isinstance(decide, list) else [decide]
-    assert any(isinstance(item, Refused) for item in items)
+    assert any(isinstance(item, MalformedBody) for item in items)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,19 @@ def test_both_ways_agree(kind, value):
         (models.RewardRequest, b"{}", "reward is missing"),
         (models.RewardRequest, b'{"reward": "1"}', "reward must be a number"),
         (models.RewardRequest, b'{"reward": 1e999}', "reward must be a number"),
-        (models.RewardRequest, b'{"reward": 1, "x": 2}', "x is no field here: leave it out"),
-        (models.RewardRequest, b'{"reward": 1, "": 2}', "an empty name is no field here"),
-        (models.RewardRequest, b'{"reward": 1, "a\\nb": 2}', "a?b is no field here"),
+        (models.RewardRequest, b'{"reward": 1, "x": 2}', "unknown field 'x': leave it out"),
+        (
+            models.RewardRequest,
+            b'{"reward": 1, "rewrad": 2}',
+            "unknown field 'rewrad': did you mean 'reward'?",
+        ),
+        (
+            models.DecisionRequest,
+            b'{"allwed": ["red"]}',
+            "unknown field 'allwed': did you mean 'allowed'?",
+        ),
+        (models.RewardRequest, b'{"reward": 1, "": 2}', "unknown field ''"),
+        (models.RewardRequest, b'{"reward": 1, "a\\nb": 2}', "unknown field 'a?b'"),
         (models.RewardRequest, b"[]", "the body must be a JSON object"),
         (models.RewardRequest, b"{", "the body must be JSON"),
         (models.DecisionRequest, b'{"allowed": []}', "allowed must have at least 1 item"),
@@ -72,7 +82,7 @@ def test_both_ways_agree(kind, value):
     ],
 )
 def test_sentences(kind, content, sentence):
-    assert read(kind, content) is None
-    with pytest.raises(Refused) as caught:
-        read_slowly(kind, content)
+    assert decode_body(kind, content) is None
+    with pytest.raises(MalformedBody) as caught:
+        decode_body_slowly(kind, content)
     assert str(caught.value).startswith(sentence)

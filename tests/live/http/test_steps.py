@@ -76,9 +76,9 @@ def test_a_step_whose_commit_fails_leaves_nothing(http, node, monkeypatch):
     def full(state):
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(node.store._keeper, "write", full)
+    monkeypatch.setattr(node.store.participant_state, "write_parts", full)
     body = {"rewards": [{"decision": "x", "reward": 1}], "decide": {"decision": "y"}}
     refused(http.post("/v1/steps", json=body), 503)
     monkeypatch.undo()
-    assert node.store.decision("y") is None
+    assert node.store.find_decision("y") is None
     assert ask(http, "/v1/steps", body)["rewards"][0]["repeated"] is False

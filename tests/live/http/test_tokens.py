@@ -9,11 +9,11 @@ from contextlib import nullcontext
 import httpx
 import pytest
 
-from posse.live.http import serve, serve_probe
-from posse.live.http.access_control import Guard
-from posse.live.http.health import traffic_of
-from posse.live.http.protocol import Limits
-from posse.live.http.responses import Refusal
+from posse.live.http import serve_node, serve_probe
+from posse.live.http.access_control import AccessControl
+from posse.live.http.health import get_traffic
+from posse.live.http.protocol import ServerLimits
+from posse.live.http.responses import RequestRefused
 from posse.live.security.certificates import create_authority, issue
 from tests.live.asking import ask, refused
 
@@ -26,7 +26,9 @@ def bearer(token):
 
 @pytest.fixture
 def guarded(node):
-    made = serve(node, "127.0.0.1:0", token=TOKEN, operator_token=ORDERS, reload=lambda: "nothing")
+    made = serve_node(
+        node, "127.0.0.1:0", token=TOKEN, operator_token=ORDERS, reload=lambda: "nothing"
+    )
     with made, httpx.Client(base_url=made.url, trust_env=False, timeout=10) as http:
         yield http
 
@@ -41,7 +43,7 @@ def test_a_token_is_needed_for_everything(guarded, node):
         assert answer.headers["www-authenticate"] == "Bearer"
         for path in ("/v1/arms", "/metrics", "/openapi.json", "/healthz", "/nowhere"):
             refused(guarded.get(path, headers=headers), 401, "token")
-    assert traffic_of(node).refused["no token"] == 7 * 6
+    assert get_traffic(node).refusals["token_invalid"] == 7 * 6
     assert node.counts["decisions"] == 0
     for token in (TOKEN, ORDERS):
         assert guarded.post("/v1/decisions", json={}, headers=bearer(token)).status_code == 200
@@ -95,10 +97,10 @@ def test_a_bad_file_is_no_reload(node):
     def bad():
         raise ValueError("agent.toml: arms must be two or more different names")
 
-    server = serve(node, "127.0.0.1:0", operator_token=ORDERS, reload=bad)
+    server = serve_node(node, "127.0.0.1:0", operator_token=ORDERS, reload=bad)
     with server, httpx.Client(base_url=server.url, headers=bearer(ORDERS)) as http:
         refused(http.post("/v1/reload", json={}), 422, "agent.toml", "arms")
-    server = serve(node, "127.0.0.1:0", operator_token=ORDERS)
+    server = serve_node(node, "127.0.0.1:0", operator_token=ORDERS)
     with server, httpx.Client(base_url=server.url, headers=bearer(ORDERS)) as http:
         refused(http.post("/v1/reload", json={}), 422, "file")
 
@@ -116,27 +118,27 @@ def test_a_bad_file_is_no_reload(node):
     ],
 )
 def test_names_of_the_agent(token, server, host, let_in):
-    guard = Guard((), token)
+    guard = AccessControl((), token)
     scope = {"server": (server, 80), "headers": []}
-    with nullcontext() if let_in else pytest.raises(Refusal, match="http_hosts"):
-        guard._check_host(scope, host)
+    with nullcontext() if let_in else pytest.raises(RequestRefused, match="http_hosts"):
+        guard.check_host(scope, host)
 
 
 @pytest.mark.parametrize("tokens", [("", None), (None, " "), ("a\nb", None), ("a", "a")])
 def test_bad_tokens_are_refused(tokens):
     """An empty one would let in who brings none."""
-    with pytest.raises(ValueError, match="_token must be"):
-        Guard((), *tokens)
+    with pytest.raises(ValueError, match="_token must"):
+        AccessControl((), *tokens)
 
 
 @pytest.mark.parametrize("options", [{}, {"token": TOKEN}, {"insecure": True}])
 def test_other_addresses_need_a_token_and_tls(node, options):
     with pytest.raises(ValueError, match=r"http_token and http_certificate"):
-        serve(node, "0.0.0.0:0", **options)
+        serve_node(node, "0.0.0.0:0", **options)
 
 
 def test_other_addresses_in_the_clear_if_one_insists(node):
-    with serve(node, "0.0.0.0:0", token=TOKEN, insecure=True) as server:
+    with serve_node(node, "0.0.0.0:0", token=TOKEN, insecure=True) as server:
         url = server.url.replace("0.0.0.0", "127.0.0.1")
         assert httpx.get(f"{url}/v1/arms", headers=bearer(TOKEN)).status_code == 200
         refused(httpx.get(f"{url}/v1/arms"), 401)
@@ -152,30 +154,30 @@ def files(tmp_path):
 def test_tls(node, files):
     authority, certificate, key = files
     context = ssl.create_default_context(cafile=authority)
-    made = serve(node, "localhost:0", token=TOKEN, certificate=certificate, key=key)
+    made = serve_node(node, "localhost:0", token=TOKEN, certificate=certificate, key=key)
     assert made.url.startswith("https://")
     url = made.url.replace("127.0.0.1", "localhost")
     with made, httpx.Client(base_url=url, verify=context, headers=bearer(TOKEN)) as http:
         assert ask(http, "/v1/decisions", {})["arm"] in node.agent.arm_names
-        assert traffic_of(node).renew() is False
+        assert get_traffic(node).renew_certificate() is False
         issue(certificate.parent, "a", force=True)
-        assert traffic_of(node).renew() is True
+        assert get_traffic(node).renew_certificate() is True
         assert http.get("/v1/arms").status_code == 200
         with pytest.raises(httpx.HTTPError):  # in the clear it says nothing
             httpx.get(url.replace("https", "http") + "/v1/arms", trust_env=False)
         key.write_text("no key")
         with pytest.raises(ValueError, match="http_certificate"):
-            traffic_of(node).renew()
+            get_traffic(node).renew_certificate()
         assert http.get("/v1/arms").status_code == 200
     with pytest.raises(ValueError, match=r"http_certificate .* PEM"):
-        serve(node, "localhost:0", token=TOKEN, certificate=certificate, key=key)
+        serve_node(node, "localhost:0", token=TOKEN, certificate=certificate, key=key)
 
 
 def test_who_does_not_shake_hands_is_let_go(node, files):
     """It held a descriptor for a minute."""
     _, certificate, key = files
-    tls = {"certificate": certificate, "key": key, "limits": Limits(request=0.2)}
-    with serve(node, "127.0.0.1:0", token=TOKEN, **tls) as server:
+    tls = {"certificate": certificate, "key": key, "limits": ServerLimits(request_seconds=0.2)}
+    with serve_node(node, "127.0.0.1:0", token=TOKEN, **tls) as server:
         port = int(server.url.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
             assert raw.recv(1) == b""

@@ -3,14 +3,14 @@
 import socket
 from unittest.mock import Mock, call
 
-from posse.live.http.protocol import Whole
+from posse.live.http.protocol import CoalescingTransport
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 
 
 def test_the_head_waits_for_the_body():
     transport = Mock()
-    whole = Whole(transport)
+    whole = CoalescingTransport(transport)
     for body in (b"{}", b"", b"HTTP/1.1 is what a body may say"):
         whole.write(HEAD)
         whole.write(body)
@@ -25,7 +25,7 @@ def test_the_head_waits_for_the_body():
 
 def test_nothing_is_kept_back_at_the_end():
     transport = Mock()
-    whole = Whole(transport)
+    whole = CoalescingTransport(transport)
     whole.write(HEAD)
     whole.close()
     assert transport.mock_calls == [call.write(HEAD), call.close()]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from posse.live.http.metrics import metrics
+from posse.live.http.metrics import render_metrics
 from posse.live.membership.records import Status, StatusMessage
 from posse.live.messaging.wire import Codec
 from posse.live.security.certificates import Files, issue
@@ -68,7 +68,7 @@ def test_everybody_sees_everybody(line, kind):
         "shop": {"counted": 3, "open": 0, "late": 0, "held": 3, "behind": 0},
     }
     assert shown["refused"] == {}
-    assert "posse_agents_up 3\n" in metrics(line.nodes["a"])
+    assert "posse_agents_up 3\n" in render_metrics(line.nodes["a"])
 
 
 def test_a_silent_death_and_its_end(line):
@@ -80,8 +80,8 @@ def test_a_silent_death_and_its_end(line):
     assert line.nodes["a"].network()["links"][1]["state"] == "down"
     later(line, 130)
     assert states(line, "a")["c"] == "silent"
-    assert "posse_agents_up 2\n" in metrics(line.nodes["a"])
-    line.open("c", table("c", ["shop"]))
+    assert "posse_agents_up 2\n" in render_metrics(line.nodes["a"])
+    line.open_node(table("c", ["shop"]))
     line.tick(4)
     assert states(line, "a") == {"a": "here", "b": "up", "c": "up"}
 
@@ -161,12 +161,12 @@ def test_keys_that_change_while_agents_run(tmp_path):
         both = ca.read_bytes() + (new / "ca.pem").read_bytes()
         ca.write_bytes(both)
         for name in NAMES:  # all trust both first
-            line.nodes[name].reload(line.settings(name, table(name, ["shop"])))
+            line.nodes[name].reload(line.read_settings(table(name, ["shop"])))
         line.tick(3)
         for end in ("pem", "key"):
             target = tmp_path / "certs" / f"c.{end}"
             target.write_bytes((new / f"c.{end}").read_bytes())
-        said = line.nodes["c"].reload(line.settings("c", table("c", ["shop"])))
+        said = line.nodes["c"].reload(line.read_settings(table("c", ["shop"])))
         assert said == "certificates read anew"
         later(line, 70)
         held = line.nodes["a"].presence.held()["c"].status
@@ -182,9 +182,9 @@ def test_neighbours_that_a_reload_adds_and_removes(line):
     line.tick(5)
     line.network.link("a", "c")
     a = line.nodes["a"].reload(
-        line.settings("a", table("a", ["shop"], neighbours={"b": "", "c": ""}))
+        line.read_settings(table("a", ["shop"], neighbours={"b": "", "c": ""}))
     )
-    c = line.nodes["c"].reload(line.settings("c", table("c", ["shop"], neighbours={"a": ""})))
+    c = line.nodes["c"].reload(line.read_settings(table("c", ["shop"], neighbours={"a": ""})))
     assert (a, c) == ("neighbours: +c", "neighbours: +a -b")
     line.tick(5)
     shown = {(e["a"], e["b"]): e["state"] for e in line.nodes["a"].network()["links"]}

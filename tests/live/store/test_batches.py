@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posse.live.store import Conflict, DecisionRecord, Outcome, Store, Unknown
+from posse.live.store import Conflict, DecisionRecord, RewardOutcome, Store, Unknown
 from tests.live.store.participants import Sums
 
 
@@ -31,40 +31,40 @@ class Choosy(Sums):
 @pytest.fixture
 def choosy(store: Store) -> Choosy:
     participant = Choosy()
-    store.attach(participant)
-    store.decide_many([DecisionRecord(f"d{k}", "A", 0.5, 1) for k in range(1200)])
+    store.attach_participant(participant)
+    store.add_decisions([DecisionRecord(f"d{k}", "A", 0.5, 1) for k in range(1200)])
     return participant
 
 
 def test_each_of_a_batch_has_its_outcome(store: Store, choosy: Choosy) -> None:
     bad: Any = "no number"
     given = [("d0", 1.0), ("e", 1.0), ("d0", 1.0), ("d1", -1.0), ("d0", 2.0), ("d1", bad)]
-    new, unknown, twin, refused, conflict, wrong = store.reward_many([*given], 2)
-    assert (new, twin) == (Outcome.NEW, Outcome.REPEATED)
+    new, unknown, twin, refused, conflict, wrong = store.add_rewards([*given], 2)
+    assert (new, twin) == (RewardOutcome.NEW, RewardOutcome.REPEATED)
     assert isinstance(unknown, Unknown)
     assert isinstance(conflict, Conflict)
     assert str(refused) == "reward must be at least 0"
     assert "must be a finite number" in str(wrong)
     assert choosy.sums == {"A": 1.0}
-    assert store.decision("d0") == DecisionRecord("d0", "A", 0.5, 1.0, 1.0, 2.0, closed=2.0)
-    assert store.decision("d1") == DecisionRecord("d1", "A", 0.5, 1.0)
+    assert store.find_decision("d0") == DecisionRecord("d0", "A", 0.5, 1.0, 1.0, 2.0, closed=2.0)
+    assert store.find_decision("d1") == DecisionRecord("d1", "A", 0.5, 1.0)
 
 
 def test_a_batch_may_be_larger_than_a_query(store: Store, choosy: Choosy) -> None:
-    outcomes = store.reward_many([(f"d{k}", 1.0) for k in range(1100)], 2)
-    assert outcomes == [Outcome.NEW] * 1100
-    assert store.open_decisions() == 100
+    outcomes = store.add_rewards([(f"d{k}", 1.0) for k in range(1100)], 2)
+    assert outcomes == [RewardOutcome.NEW] * 1100
+    assert store.count_open_decisions() == 100
     assert choosy.sums == {"A": 1100.0}
 
 
 def test_a_bug_amid_a_batch_leaves_memory_and_disk_alike(store: Store, choosy: Choosy) -> None:
     with pytest.raises(RuntimeError):
-        store.reward_many([("d0", 1.0), ("d1", 13.0), ("d2", 1.0)], 2)
+        store.add_rewards([("d0", 1.0), ("d1", 13.0), ("d2", 1.0)], 2)
     assert choosy.sums == {"A": 1.0}
-    assert [store.reward(f"d{k}", 1.0, 3) for k in range(3)] == [
-        Outcome.REPEATED,
-        Outcome.NEW,
-        Outcome.NEW,
+    assert [store.add_reward(f"d{k}", 1.0, 3) for k in range(3)] == [
+        RewardOutcome.REPEATED,
+        RewardOutcome.NEW,
+        RewardOutcome.NEW,
     ]
     assert choosy.sums == {"A": 3.0}
 
@@ -72,17 +72,17 @@ def test_a_bug_amid_a_batch_leaves_memory_and_disk_alike(store: Store, choosy: C
 def test_a_decision_under_a_taken_id_is_the_one_that_has_it(store: Store) -> None:
     first, twin = DecisionRecord("x", "A", 0.5, 1.0), DecisionRecord("x", "B", 0.25, 1.0)
     other = DecisionRecord("y", "B", 0.25, 1.0)
-    kept = store.decide_many([first, twin, other])
+    kept = store.add_decisions([first, twin, other])
     assert kept == [first, first, other]
     assert kept[1] is not twin
 
 
 def test_only_rewards_ask_for_changes_of_evidence(store: Store, choosy: Choosy) -> None:
     before = choosy.asked
-    with store.answering(durable=False):
-        store.decide(DecisionRecord("x", "A", 0.5, 1))
+    with store.reward_transaction(durable=False):
+        store.add_decision(DecisionRecord("x", "A", 0.5, 1))
     assert choosy.asked == before
-    with store.answering():
-        store.reward("x", 1.0, 2)
+    with store.reward_transaction():
+        store.add_reward("x", 1.0, 2)
     assert choosy.asked == before + 1
     assert store.load_exchange() == choosy.state()

@@ -4,7 +4,7 @@ from posse.live.store import Store
 
 
 def synced(store):
-    return store._read("SELECT flushed FROM agent")[0][0]
+    return store.read_rows("SELECT flushed FROM agent")[0][0]
 
 
 def test_a_start_syncs_before_it_answers(tmp_path):
@@ -13,4 +13,4 @@ def test_a_start_syncs_before_it_answers(tmp_path):
         before = synced(store)
     with Store.open(tmp_path / "a.db", fingerprint="f") as store:
         assert synced(store) == before + 1
-        assert not store._file.writer.ahead
+        assert not store.file.writer.ahead_of_disk

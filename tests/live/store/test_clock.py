@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from posse.live.store import Conflict, DecisionRecord, Outcome, Store
+from posse.live.store import Conflict, DecisionRecord, RewardOutcome, Store
 from tests.live.store.participants import Sums
 
 YEAR = 365 * 86400.0
@@ -34,7 +34,7 @@ def clocks() -> Clocks:
 def start(path: Path, clocks: Clocks) -> Callable[[], Store]:
     def opened() -> Store:
         store = Store.open(path, fingerprint="f", monotonic=lambda: clocks.steady)
-        store.attach(Sums())
+        store.attach_participant(Sums())
         return store
 
     return opened
@@ -46,16 +46,16 @@ def store(start: Callable[[], Store]) -> Iterator[Store]:
         yield opened
 
 
-def visit(store: Store, clocks: Clocks, id: str) -> Outcome:
-    store.decide(DecisionRecord(id, "A", 0.5, clocks.now))
-    return store.reward(id, 1.0, clocks.now)
+def visit(store: Store, clocks: Clocks, id: str) -> RewardOutcome:
+    store.add_decision(DecisionRecord(id, "A", 0.5, clocks.now))
+    return store.add_reward(id, 1.0, clocks.now)
 
 
 def tick(store: Store, clocks: Clocks, seconds: float) -> None:
     """Let time go by, forgetting as an agent does."""
     for _ in range(10):
         clocks.steady += seconds / 10
-        store.forget(clocks.now, REMEMBER)
+        store.delete_old_decisions(clocks.now, REMEMBER)
 
 
 def total(store: Store) -> float:
@@ -68,12 +68,12 @@ def test_what_is_old_is_forgotten(store: Store, clocks: Clocks) -> None:
     visit(store, clocks, "d")
     tick(store, clocks, REMEMBER * 0.9)
     visit(store, clocks, "e")
-    assert store.decision("d") is not None
+    assert store.find_decision("d") is not None
     tick(store, clocks, REMEMBER * 0.2)
-    assert store.decision("d") is None
-    assert store.decision("e") is not None
+    assert store.find_decision("d") is None
+    assert store.find_decision("e") is not None
     tick(store, clocks, REMEMBER)
-    assert store.decision("e") is None
+    assert store.find_decision("e") is None
     assert total(store) == 2
 
 
@@ -94,13 +94,13 @@ def test_a_clock_that_jumps_for_a_moment(
     tick(store, clocks, 10)
     counted = total(store)
     for id in ("d", "meanwhile"):
-        assert visit(store, clocks, id) is Outcome.REPEATED
+        assert visit(store, clocks, id) is RewardOutcome.REPEATED
         with pytest.raises(Conflict):
-            store.reward(id, 0.0, clocks.now)
+            store.add_reward(id, 0.0, clocks.now)
     assert total(store) == counted
     for _ in range(3):  # in the end it is
         tick(store, clocks, REMEMBER)
-    assert store.decision("d") is None
+    assert store.find_decision("d") is None
 
 
 @pytest.mark.parametrize("jump", [YEAR, -YEAR])
@@ -115,9 +115,9 @@ def test_a_start_with_a_wrong_clock(
         visit(store, clocks, "e")
         clocks.ahead -= jump
         tick(store, clocks, 10)
-        assert visit(store, clocks, "d") is visit(store, clocks, "e") is Outcome.REPEATED
+        assert visit(store, clocks, "d") is visit(store, clocks, "e") is RewardOutcome.REPEATED
         tick(store, clocks, REMEMBER * 1.3)
-        assert store.decision("d") is None
+        assert store.find_decision("d") is None
 
 
 def test_old_decisions_of_an_earlier_start(start: Callable[[], Store], clocks: Clocks) -> None:
@@ -130,23 +130,23 @@ def test_old_decisions_of_an_earlier_start(start: Callable[[], Store], clocks: C
     clocks.ahead += 3 * REMEMBER  # of which it took some time
     with start() as store:
         tick(store, clocks, 10)
-        assert store.decision("old") is None
-        assert store.decision("new") is not None
+        assert store.find_decision("old") is None
+        assert store.find_decision("new") is not None
 
 
 def test_numbers_that_are_given_again(store: Store, clocks: Clocks) -> None:
     """When the newest decision is deleted, SQLite gives its number to the next, maybe of another
     experiment, whose age is its own."""
-    other = store.beside("other", "f")
-    other.attach(Sums())
+    other = store.open_experiment("other", "f")
+    other.attach_participant(Sums())
     visit(store, clocks, "d")
     clocks.steady += 1
     for view, remember in ((other, REMEMBER), (store, REMEMBER / 10)):
-        view.forget(clocks.now, remember)
+        view.delete_old_decisions(clocks.now, remember)
     clocks.steady += REMEMBER
-    assert store.forget(clocks.now, REMEMBER / 10) == 1
+    assert store.delete_old_decisions(clocks.now, REMEMBER / 10) == 1
     clocks.ahead -= YEAR
     visit(other, clocks, "e")
     clocks.ahead += YEAR
-    assert other.forget(clocks.now, REMEMBER) == 0
-    assert other.decision("e") is not None
+    assert other.delete_old_decisions(clocks.now, REMEMBER) == 0
+    assert other.find_decision("e") is not None

@@ -10,42 +10,55 @@ from typing import Any
 
 import pytest
 
-from posse.live.store import Conflict, DecisionRecord, Outcome, Store, StoreError, Unknown, export
+from posse.live.store import (
+    Conflict,
+    DecisionRecord,
+    RewardOutcome,
+    Store,
+    StoreError,
+    Unknown,
+    export_decisions,
+)
 from tests.live.store.participants import Sums
 
 
 def test_each_has_its_decisions_and_evidence(reopen: Callable[[], Store]) -> None:
     with reopen() as store:
-        views = {"default": store, "checkout": store.beside("checkout", "f")}
+        views = {"default": store, "checkout": store.open_experiment("checkout", "f")}
         sums = {name: Sums() for name in views}
         for name, view in views.items():
-            view.attach(sums[name])
-            view.decide(DecisionRecord("d", "A", 0.5, 1))
-        assert store.reward("d", 1, 2) is Outcome.NEW
-        assert views["checkout"].reward("d", 3, 2) is Outcome.NEW
+            view.attach_participant(sums[name])
+            view.add_decision(DecisionRecord("d", "A", 0.5, 1))
+        assert store.add_reward("d", 1, 2) is RewardOutcome.NEW
+        assert views["checkout"].add_reward("d", 3, 2) is RewardOutcome.NEW
         with pytest.raises(Conflict):
-            store.reward("d", 3, 2)
-        store.decide(DecisionRecord("e", "A", 0.5, 1))
+            store.add_reward("d", 3, 2)
+        store.add_decision(DecisionRecord("e", "A", 0.5, 1))
         with pytest.raises(Unknown):
-            views["checkout"].reward("e", 3, 2)
-        assert [view.open_decisions() for view in views.values()] == [1, 0]
-        assert views["checkout"].expire(10, 1, 0.0) == 0
-        store.keep("control", b"\x00")
-        assert (store.kept("control"), views["checkout"].kept("control")) == (b"\x00", None)
-        store.keep("control", None)
-        assert store.kept("control") is None
+            views["checkout"].add_reward("e", 3, 2)
+        assert [view.count_open_decisions() for view in views.values()] == [1, 0]
+        assert views["checkout"].expire_decisions(10, 1, 0.0) == 0
+        store.write_record("control", b"\x00")
+        assert (store.read_record("control"), views["checkout"].read_record("control")) == (
+            b"\x00",
+            None,
+        )
+        store.write_record("control", None)
+        assert store.read_record("control") is None
     with reopen() as store:
-        assert store.experiments() == ["default", "checkout"]
+        assert store.experiment_names() == ["default", "checkout"]
         assert store.load_exchange() == {"sums": {"A": 1}}
-        assert store.beside("checkout", "f").load_exchange() == {"sums": {"A": 3}}
+        assert store.open_experiment("checkout", "f").load_exchange() == {"sums": {"A": 3}}
         with pytest.raises(ValueError, match="in the experiment checkout"):
-            store.beside("checkout", "g")
-        assert store.beside("checkout", "g", equal=["f"]).fingerprint == "f"
+            store.open_experiment("checkout", "g")
+        assert (
+            store.open_experiment("checkout", "g", accepted_fingerprints=["f"]).fingerprint == "f"
+        )
 
 
 def test_the_first_need_not_be_the_default(path: Path) -> None:
     with Store.open(path, fingerprint="f", experiment="checkout") as store:
-        assert store.experiments() == ["checkout"]
+        assert store.experiment_names() == ["checkout"]
     with pytest.raises(ValueError, match="in the experiment checkout"):
         Store.open(path, fingerprint="g", experiment="checkout")
     with pytest.raises(ValueError, match="experiment must be a text"):
@@ -53,32 +66,32 @@ def test_the_first_need_not_be_the_default(path: Path) -> None:
 
 
 def test_a_commit_that_fails_takes_all_of_them_back(store: Store) -> None:
-    other = store.beside("other", "f")
-    third = store.beside("third", "f")
+    other = store.open_experiment("other", "f")
+    third = store.open_experiment("third", "f")
     sums = [Sums(), Sums(), Sums()]
     for view, each in zip((store, other, third), sums, strict=True):
-        view.attach(each)
-        view.decide(DecisionRecord("d", "A", 0.5, 1))
+        view.attach_participant(each)
+        view.add_decision(DecisionRecord("d", "A", 0.5, 1))
 
     def work() -> None:
         with store.transaction():
-            other.reward("d", 1, 2)
+            other.add_reward("d", 1, 2)
             sums[0].add("B", 5)
-            store.reward("d", 1e5, 2)
+            store.add_reward("d", 1e5, 2)
             sums[0].sums["B"] = float("nan")  # JSON does not hold it
 
     with pytest.raises(ValueError, match="JSON"):
         work()
     assert [each.sums for each in sums] == [{}, {}, {}]
     assert [each.restored for each in sums] == [1, 1, 0]  # the third did nothing
-    assert other.reward("d", 2, 2) is Outcome.NEW
-    assert third.reward("d", 3, 2) is Outcome.NEW
+    assert other.add_reward("d", 2, 2) is RewardOutcome.NEW
+    assert third.add_reward("d", 3, 2) is RewardOutcome.NEW
     assert [each.sums for each in sums] == [{}, {"A": 2}, {"A": 3}]
 
 
 def test_a_transaction_is_of_all_experiments_whichever_began_it(store: Store) -> None:
-    other, sums = store.beside("other", "f"), Sums()
-    other.attach(sums)
+    other, sums = store.open_experiment("other", "f"), Sums()
+    other.attach_participant(sums)
     with store.transaction():
         sums.add("A", 1)  # as when a message arrives
     assert other.load_exchange() == {"sums": {"A": 1}}
@@ -103,19 +116,19 @@ def test_a_participant_that_fails_is_its_experiments_alone(store: Store) -> None
         def learn(self, decision: DecisionRecord) -> None:
             raise RuntimeError("a bug")
 
-    other = store.beside("other", "f")
+    other = store.open_experiment("other", "f")
     good = Sums()
-    store.attach(Broken())
-    other.attach(good)
+    store.attach_participant(Broken())
+    other.attach_participant(good)
     for view in (store, other):
-        view.decide(DecisionRecord("d", "A", 0.5, 1))
+        view.add_decision(DecisionRecord("d", "A", 0.5, 1))
     with store.transaction():
         with pytest.raises(RuntimeError, match="a bug"):
-            store.reward("d", 1, 2)
-        assert other.reward("d", 1, 2) is Outcome.NEW
+            store.add_reward("d", 1, 2)
+        assert other.add_reward("d", 1, 2) is RewardOutcome.NEW
     assert good.sums == {"A": 1}
     assert other.load_exchange() == {"sums": {"A": 1}}
-    assert store.decision("d") == DecisionRecord("d", "A", 0.5, 1)
+    assert store.find_decision("d") == DecisionRecord("d", "A", 0.5, 1)
 
 
 def test_one_entry_of_many_is_written_alone(store: Store, path: Path) -> None:
@@ -133,9 +146,9 @@ def test_one_entry_of_many_is_written_alone(store: Store, path: Path) -> None:
             return {part: self.entries[part] for part in changed}
 
     participant = Entries()
-    store.attach(participant)
+    store.attach_participant(participant)
     wal = path.with_name(path.name + "-wal")
-    store._file.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.file.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with store.transaction():
         participant.entries["entry 77"] = ["o" * 20, 77, 2, "f" * 1500]
         participant.changed = {"entry 77"}
@@ -147,10 +160,10 @@ def test_one_entry_of_many_is_written_alone(store: Store, path: Path) -> None:
 
 
 def test_closing_closes_it_for_all(store: Store) -> None:
-    other = store.beside("other", "f")
+    other = store.open_experiment("other", "f")
     other.close()
     with pytest.raises(StoreError, match="is closed: open it again"):
-        store.decide(DecisionRecord("d", "A", 0.5, 1))
+        store.add_decision(DecisionRecord("d", "A", 0.5, 1))
 
 
 def test_an_owner_stays(path: Path) -> None:
@@ -161,14 +174,14 @@ def test_an_owner_stays(path: Path) -> None:
 
 
 def test_export_tells_experiments_apart(store: Store, path: Path) -> None:
-    other = store.beside("other", "f")
+    other = store.open_experiment("other", "f")
     for view, ids in ((other, "a"), (store, "bc"), (other, "d")):
         for id in ids:
-            view.decide(DecisionRecord(id, "A", 0.5, ord(id)))
+            view.add_decision(DecisionRecord(id, "A", 0.5, ord(id)))
 
     def written(experiment: str | None) -> list[tuple[str, str]]:
         file = io.StringIO()
-        export(path, file, experiment)
+        export_decisions(path, file, experiment)
         lines = map(json.loads, file.getvalue().splitlines())
         return [(line["experiment"], line["id"]) for line in lines]
 
@@ -181,13 +194,13 @@ def test_export_tells_experiments_apart(store: Store, path: Path) -> None:
 
 def test_a_reward_takes_two_statements(store: Store) -> None:
     """And one more for all rewards of a commit that change the same part."""
-    store.attach(Sums())
+    store.attach_participant(Sums())
     for index in range(8):
-        store.decide(DecisionRecord(f"d{index}", "A", 0.5, 1))
+        store.add_decision(DecisionRecord(f"d{index}", "A", 0.5, 1))
     ran: list[str] = []
-    store._file.connection.set_trace_callback(ran.append)
+    store.file.connection.set_trace_callback(ran.append)
     with store.transaction():
         for index in range(8):
-            store.reward(f"d{index}", 1, 2)
+            store.add_reward(f"d{index}", 1, 2)
     kinds = [each.split()[0] for each in ran if not each.startswith("PRAGMA")]
     assert kinds == ["BEGIN", *["SELECT", "UPDATE"] * 8, "INSERT", "COMMIT"]

@@ -72,18 +72,18 @@ def test_a_file_that_is_moved_under_a_running_agent(
     """Seen in 0.1: a second agent started on the same file, both acknowledged, one was lost."""
     with reopen() as store:
         participant = Sums()
-        store.attach(participant)
+        store.attach_participant(participant)
         for id in "de":
-            store.decide(DecisionRecord(id, "A", 0.5, 1))
-        store.reward("d", 1, 2)
-        store.check_place()
+            store.add_decision(DecisionRecord(id, "A", 0.5, 1))
+        store.add_reward("d", 1, 2)
+        store.check_location()
         change(path)
-        with pytest.raises(StoreError, match=r"while the agent was running, and nothing more"):
-            store.reward("e", 1, 2)
-        with pytest.raises(StoreError, match="put the files in order, start it again"):
-            store.check_place()
+        with pytest.raises(StoreError, match=r"while the agent was running; nothing more"):
+            store.add_reward("e", 1, 2)
+        with pytest.raises(StoreError, match="put the files back, start it again"):
+            store.check_location()
         with pytest.raises(StoreError, match="while the agent was running"):
-            store.decide(DecisionRecord("f", "A", 0.5, 1))
+            store.add_decision(DecisionRecord("f", "A", 0.5, 1))
         assert participant.sums == {"A": 1}
 
 
@@ -92,11 +92,11 @@ def test_files_put_back_are_not_trusted(reopen: Callable[[], Store], path: Path)
     """Another agent may have written meanwhile."""
     with reopen() as store:
         path.rename(path.with_name("away"))
-        with pytest.raises(StoreError, match="cannot be found any more"):
-            store.check_place()
+        with pytest.raises(StoreError, match="cannot be found"):
+            store.check_location()
         path.with_name("away").rename(path)
-        with pytest.raises(StoreError, match="cannot be found any more"):
-            store.decide(DecisionRecord("d", "A", 0.5, 1))
+        with pytest.raises(StoreError, match="cannot be found"):
+            store.add_decision(DecisionRecord("d", "A", 0.5, 1))
     reopen().close()
 
 
@@ -105,11 +105,11 @@ def test_a_second_process_finds_the_file_itself_locked(
     reopen: Callable[[], Store], path: Path
 ) -> None:
     with reopen() as store:
-        store.decide(DecisionRecord("d", "A", 0.5, 1))
+        store.add_decision(DecisionRecord("d", "A", 0.5, 1))
         path.with_name("agent.db.lock").unlink()
-        assert "agent.db is held by a running agent" in from_another_process(path)
+        assert "agent.db is locked by a running agent" in from_another_process(path)
         path.with_name("agent.db.lock").unlink()
-        with pytest.raises(ValueError, match="is held by a running agent"):
+        with pytest.raises(ValueError, match="is locked by a running agent"):
             reopen()  # in this process: it does not even look, or SQLite would lose its locks
         subprocess.run([sys.executable, "-c", READ, str(path)], check=True, timeout=60)
         # who believes to be the last to close the file deletes its log
@@ -129,7 +129,7 @@ def test_a_hard_link_is_refused(reopen: Callable[[], Store], path: Path) -> None
 def test_a_symbolic_link_is_the_same_file(reopen: Callable[[], Store], path: Path) -> None:
     with reopen():
         path.with_name("second.db").symlink_to(path)
-        with pytest.raises(ValueError, match="is held by a running agent"):
+        with pytest.raises(ValueError, match="is locked by a running agent"):
             Store.open(path.with_name("second.db"), fingerprint=FINGERPRINT)
 
 
@@ -138,7 +138,7 @@ def test_new_files_are_nobody_elses(reopen: Callable[[], Store], path: Path) -> 
     before = os.umask(0o022)
     try:
         with reopen() as store:
-            store.decide(DecisionRecord("d", "A", 0.5, 1))
+            store.add_decision(DecisionRecord("d", "A", 0.5, 1))
             made = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
     finally:
         os.umask(before)

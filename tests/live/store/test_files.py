@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from posse.live.store import DecisionRecord, Store, StoreError, export
+from posse.live.store import DecisionRecord, Store, StoreError, export_decisions
 from posse.live.store.decisions import OLDEST, OPEN
 from tests.live.store.conftest import FINGERPRINT
 
@@ -44,13 +44,13 @@ class Total:
         self.total, self.count = state["total"], state["count"]
 
 store = Store.open(sys.argv[1], fingerprint=sys.argv[2])
-store.attach(Total())
+store.attach_participant(Total())
 
 def work(number):
     while True:
         name = secrets.token_hex(8)
-        store.decide(DecisionRecord(name, "A", 0.5, 1))
-        store.reward(name, number, 2)
+        store.add_decision(DecisionRecord(name, "A", 0.5, 1))
+        store.add_reward(name, number, 2)
         os.write(1, f"{name} {number}\\n".encode())
 
 for number in range(4):
@@ -80,10 +80,10 @@ def test_what_was_acknowledged_outlives_a_kill(path: Path, reopen: Callable[[], 
             acknowledged.append((name, float(value)))
     with reopen() as store:
         for name, value in acknowledged:
-            kept = store.decision(name)
+            kept = store.find_decision(name)
             assert kept is not None
             assert kept.reward == value
-        rows = store._read("SELECT sum(reward), count(reward) FROM decision", ())
+        rows = store.read_rows("SELECT sum(reward), count(reward) FROM decision", ())
         # the evidence is that of the rewards on disk, acknowledged or not
         assert store.load_exchange() == {"total": rows[0][0], "count": rows[0][1]}
         assert rows[0][1] >= len(acknowledged)
@@ -92,7 +92,7 @@ def test_what_was_acknowledged_outlives_a_kill(path: Path, reopen: Callable[[], 
 def test_commits_wait_for_the_disk(reopen: Callable[[], Store]) -> None:
     # a kill leaves what the system has yet to write, so only a power cut would show this
     with reopen() as store:
-        connection = store._file.writer.connection
+        connection = store.file.writer.connection
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -102,28 +102,28 @@ def test_what_is_found_at_a_start_is_put_on_disk(reopen: Callable[[], Store], pa
     next one finds the reward, and says so to who asks again. (Found by `make simulate`.)"""
     wal = path.with_name("agent.db-wal")
     with reopen() as store:
-        store.decide(DecisionRecord("d", "A", 0.5, 1))
+        store.add_decision(DecisionRecord("d", "A", 0.5, 1))
         left = {each: each.read_bytes() for each in (path, wal)}
     for each, content in left.items():
         each.write_bytes(content)
     before = wal.stat().st_size
     with reopen() as store:
-        assert store.decision("d") is not None
+        assert store.find_decision("d") is not None
         assert wal.stat().st_size > before  # SQLite syncs all of the log when it appends to it
-        assert not store._file.writer.ahead
+        assert not store.file.writer.ahead_of_disk
 
 
 def test_one_process_holds_a_store(path: Path, reopen: Callable[[], Store]) -> None:
     with start(path) as agent:
         assert agent.stdout is not None
         agent.stdout.readline()
-        with pytest.raises(ValueError, match=r"agent\.db is held by a running agent: stop it"):
+        with pytest.raises(ValueError, match=r"agent\.db is locked by a running agent: stop it"):
             reopen()
         agent.kill()
     with reopen() as store:
-        with pytest.raises(ValueError, match="is held by a running agent"):
+        with pytest.raises(ValueError, match="is locked by a running agent"):
             reopen()
-        store.decide(DecisionRecord("d", "A", 0.5, 1))  # the refused opener took nothing away
+        store.add_decision(DecisionRecord("d", "A", 0.5, 1))  # the refused opener took nothing away
     reopen().close()
 
 
@@ -137,7 +137,7 @@ def test_a_forked_child_has_no_part_in_it(path: Path, reopen: Callable[[], Store
 
     def child() -> None:
         try:
-            store.decide(DecisionRecord("d", "A", 0.5, 1))
+            store.add_decision(DecisionRecord("d", "A", 0.5, 1))
         except StoreError as error:
             told.send(str(error))
         ready.recv()
@@ -160,9 +160,9 @@ def test_a_closed_store_says_so(path: Path, reopen: Callable[[], Store]) -> None
     store.close()
     store.close()
     with pytest.raises(StoreError, match="is closed: open it again"):
-        store.decide(DecisionRecord("d", "A", 0.5, 1))
+        store.add_decision(DecisionRecord("d", "A", 0.5, 1))
     with pytest.raises(StoreError, match="could not be read"):
-        store.decision("d")
+        store.find_decision("d")
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -170,7 +170,7 @@ def test_a_file_of_another_schema_is_refused_in_a_sentence_and_left_as_it_is(
     path: Path, reopen: Callable[[], Store], version: int
 ) -> None:
     with reopen() as store:
-        store.decide(DecisionRecord("d", "A", 0.5, 1))
+        store.add_decision(DecisionRecord("d", "A", 0.5, 1))
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version={version}")
     before = path.read_bytes()
@@ -178,7 +178,7 @@ def test_a_file_of_another_schema_is_refused_in_a_sentence_and_left_as_it_is(
     with pytest.raises(ValueError, match=sentence):
         reopen()
     with pytest.raises(ValueError, match=sentence):
-        export(path, io.StringIO())
+        export_decisions(path, io.StringIO())
     assert path.read_bytes() == before
 
 
@@ -196,7 +196,7 @@ def test_open_decisions_are_found_by_their_index(reopen: Callable[[], Store]) ->
             "SELECT count(*) FROM decision WHERE experiment = ? AND closed IS NULL",
         ):
             values = (1, *(1,) * (query.count("?") - 1))
-            plan = store._read(f"EXPLAIN QUERY PLAN {query}", values)
+            plan = store.read_rows(f"EXPLAIN QUERY PLAN {query}", values)
             assert "INDEX decision_open" in plan[0][-1]
             assert not any("TEMP B-TREE" in row[-1] for row in plan)
 
@@ -224,7 +224,7 @@ def test_damage_is_refused_and_left_alone(
 ) -> None:
     with reopen() as store, store.transaction():
         for index in range(500):
-            store.decide(DecisionRecord(f"d{index}", "A" * 50, 0.5, index))
+            store.add_decision(DecisionRecord(f"d{index}", "A" * 50, 0.5, index))
     path.write_bytes(damage(path.read_bytes()))
     before = path.read_bytes()
     for _ in range(2):
@@ -238,11 +238,11 @@ def test_damage_is_refused_and_left_alone(
 def test_what_is_no_store_is_refused(path: Path, reopen: Callable[[], Store]) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE other (a)")
-    with pytest.raises(ValueError, match="is a SQLite file but no store of Posse"):
+    with pytest.raises(ValueError, match="is a SQLite file but not a store of Posse"):
         reopen()
     path.unlink()
     path.with_name("agent.db-wal").write_bytes(b"commits")
-    with pytest.raises(ValueError, match=r"is gone but .*-wal is there"):
+    with pytest.raises(ValueError, match=r"is missing but .*-wal exists"):
         reopen()
     with pytest.raises(ValueError, match="is a folder"):
         Store.open(path.parent, fingerprint=FINGERPRINT)

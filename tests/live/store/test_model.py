@@ -19,12 +19,12 @@ from posse.live.store import (
     Conflict,
     DecisionRecord,
     Disk,
-    Late,
-    Outcome,
+    LateReward,
+    RewardOutcome,
     Store,
     StoreError,
     Unknown,
-    Void,
+    VoidReward,
 )
 from tests.live.store.participants import Rules
 
@@ -74,7 +74,7 @@ class Model(RuleBasedStateMachine):
             disk=self.disk,
             monotonic=lambda: self.steady,
         )
-        self.stores = {"default": store, "other": store.beside("other", "g")}
+        self.stores = {"default": store, "other": store.open_experiment("other", "g")}
         before, self.participants = self.participants, {name: Rules() for name in self.stores}
         for name, each in self.stores.items():
             rules = self.participants[name]
@@ -82,7 +82,7 @@ class Model(RuleBasedStateMachine):
             if before:  # as settings say at the next start
                 rules.assumed, rules.waits = before[name].assumed, before[name].waits
                 rules.made, rules.void_through = before[name].made + 1, before[name].void_through
-            each.attach(rules)
+            each.attach_participant(rules)
 
     def teardown(self) -> None:
         self.stores["default"].close()
@@ -119,26 +119,26 @@ class Model(RuleBasedStateMachine):
                 self.note(which, kept, "begin", rules.assumed)
         twins = [made, replace(made, arm="z")]
         both = [(self.kept[which][name], new), (self.kept[which][name], False)]
-        assert self.stores[which].decided(twins) == both
+        assert self.stores[which].insert_decisions(twins) == both
 
     @rule(which=EXPERIMENTS, name=NAMES, reward=REWARDS, time=TIMES)
     def reward(self, which: str, name: str, reward: float, time: int) -> None:
         decision, store = self.kept[which].get(name), self.stores[which]
         if decision is None:
             with pytest.raises(Unknown):
-                store.reward(name, reward, time)
+                store.add_reward(name, reward, time)
         elif decision.settled is not None and decision.reward == reward:
-            assert store.reward(name, reward, time) is Outcome.REPEATED
+            assert store.add_reward(name, reward, time) is RewardOutcome.REPEATED
         elif decision.settled is not None:
             with pytest.raises(Conflict) as refused:
-                store.reward(name, reward, time)
-            kind = (Void if decision.void else Late) if decision.silent else Conflict
+                store.add_reward(name, reward, time)
+            kind = (VoidReward if decision.void else LateReward) if decision.silent else Conflict
             assert type(refused.value) is kind
         elif self.is_void(which, decision):
-            with pytest.raises(Void, match="open when the disk was set back"):
-                store.reward(name, reward, time)
+            with pytest.raises(VoidReward, match="open when the disk was set back"):
+                store.add_reward(name, reward, time)
         else:
-            assert store.reward(name, reward, time) is Outcome.NEW
+            assert store.add_reward(name, reward, time) is RewardOutcome.NEW
             heard = decision.assumed is None and not self.participants[which].waits
             settled = replace(decision, reward=reward, settled=time, closed=time if heard else None)
             self.kept[which][name] = settled
@@ -163,8 +163,8 @@ class Model(RuleBasedStateMachine):
     def undone(self, name: str, reward: float) -> None:
         """Much, in both."""
         for which, store in self.stores.items():
-            store.decide(DecisionRecord(name, "x", 0.5, 1))
-            store.expire(100, 1, reward)
+            store.add_decision(DecisionRecord(name, "x", 0.5, 1))
+            store.expire_decisions(100, 1, reward)
             self.participants[which].drop("y")
 
     @rule(which=EXPERIMENTS, name=NAMES, reward=REWARDS)
@@ -208,7 +208,7 @@ class Model(RuleBasedStateMachine):
             kept[d.id] = replace(d, closed=now, void=void)
             if d.reward is not None and not void:
                 self.note(which, d, "learn" if d.assumed is None else "close", d.reward)
-        assert self.stores[which].expire(now, window, default) == len(over)
+        assert self.stores[which].expire_decisions(now, window, default) == len(over)
 
     @rule(which=EXPERIMENTS, before=TIMES)
     def forget(self, which: str, before: int) -> None:
@@ -219,13 +219,13 @@ class Model(RuleBasedStateMachine):
         count = 0
         for _ in range(3):  # until all are old by the time that went by, whatever was deleted
             self.steady += REMEMBER
-            count += self.stores[which].forget(before + REMEMBER, REMEMBER)
+            count += self.stores[which].delete_old_decisions(before + REMEMBER, REMEMBER)
         assert count == len(old)
 
     @rule(which=EXPERIMENTS, key=NAMES, value=st.none() | st.binary(max_size=3))
     def keep(self, which: str, key: str, value: bytes | None) -> None:
-        self.stores[which].keep(key, value)
-        assert self.stores[which].kept(key) == value
+        self.stores[which].write_record(key, value)
+        assert self.stores[which].read_record(key) == value
 
     @rule()
     def reopen(self) -> None:
@@ -236,9 +236,9 @@ class Model(RuleBasedStateMachine):
     def same(self) -> None:
         for which, store in self.stores.items():
             kept, evidence = self.kept[which], self.evidence[which]
-            assert {name: store.decision(name) for name in kept} == kept
-            assert all(store.decision(name) is None for name in set("abcdef") - set(kept))
-            assert store.open_decisions() == sum(d.closed is None for d in kept.values())
+            assert {name: store.find_decision(name) for name in kept} == kept
+            assert all(store.find_decision(name) is None for name in set("abcdef") - set(kept))
+            assert store.count_open_decisions() == sum(d.closed is None for d in kept.values())
             assert self.participants[which].all == evidence
             assert (store.load_exchange() or {}) == evidence
 

@@ -1,17 +1,12 @@
-"""`python -m posse.lab.compiled`: compile every kernel on all cores, so that nobody waits later."""
+"""`python -m posse.lab.compiled`: compile every kernel there is, so that nobody waits later."""
 
-import os
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+import time
 
-from posse.lab.compiled.engine import compile_kernel
+from posse.lab.compiled import engine  # noqa: F401
 from posse.lab.compiled.jit import KERNELS
 
-missing = [kernel for kernel in KERNELS.values() if not kernel.is_cached]
-missing.sort(key=lambda kernel: -kernel.seconds)  # so that all cores end together
-if missing:
-    # processes, because numba compiles in one thread at a time
-    n_processes = min(len(missing), os.cpu_count() or 1)
-    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
-        list(pool.map(compile_kernel, [kernel.name for kernel in missing]))
-    print(f"compiled {len(missing)} kernels")
+for name, kernel in KERNELS.items():
+    if not kernel.is_cached:
+        start = time.process_time()
+        kernel.compiled  # noqa: B018
+        print(f"{time.process_time() - start:5.1f} s  {name}", flush=True)

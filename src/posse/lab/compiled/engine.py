@@ -20,7 +20,14 @@ from posse.lab.compiled.posteriors import BELIEFS
 from posse.lab.compiled.recorder import Keeper
 from posse.lab.compiled.registry import Plan, levels_for, plan_for, table_for
 from posse.lab.compiled.registry import missing_kernel as missing
-from posse.lab.simulation import Advance, Block, Simulation, in_callers_order, in_parts, play_blocks
+from posse.lab.simulation import (
+    Advance,
+    Block,
+    Simulation,
+    in_callers_order,
+    play_blocks,
+    split_runs,
+)
 from posse.randomness import FloatArray
 
 # Rows of a block that one call of the driver works on: enough to hide the cost of calls through
@@ -101,12 +108,12 @@ class Engine:
             with ThreadPoolExecutor(threads) as pool:
                 return play_blocks(
                     lambda block, go_on: self._play_tiles(block, pool, threads, go_on),
-                    in_parts(runs, 1),
+                    split_runs(runs, 1),
                     1,
                     advance,
                 )
         size = max(1, min(_BLOCK_ROWS // n_agents, -(-len(runs) // threads)))
-        return play_blocks(self._play_block, in_parts(runs, size), threads, advance)
+        return play_blocks(self._play_block, split_runs(runs, size), threads, advance)
 
     def _splits(self) -> bool:
         """Whether a tile can be played without waiting for the round's other tiles."""
@@ -243,11 +250,6 @@ def _parts(plan: Plan) -> tuple[str, str, str, str]:
 def kernels_of(simulation: Simulation) -> list[Kernel]:
     """The kernels that a simulation needs."""
     return [KERNELS[name] for name in _parts(plan_for(simulation))] + [driver.play]
-
-
-def compile_kernel(name: str) -> None:
-    """Compile one kernel into the cache, as another process can be asked to."""
-    KERNELS[name].compiled  # noqa: B018
 
 
 def prepare(simulations: Iterable[Simulation], announce: Callable[[int], None]) -> None:

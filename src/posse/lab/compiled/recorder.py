@@ -98,7 +98,7 @@ class Keeper:
         s = self._simulation
         algorithm: Any = s.algorithm
         n_runs = len(self._rows.runs)
-        state = algorithm.init(s.problem(n_runs))
+        state = algorithm.init(s.build_problem(n_runs))
         links = links_used(self._engine, self._rows.runs, s.horizon)
         sent = [algorithm.numbers_sent(state, t, links[t - 1]) for t in range(1, s.horizon + 1)]
         return np.asarray(np.cumsum(sent, axis=0)[s.times - 1].T / s.network.n_agents)

@@ -44,7 +44,7 @@ def missing(simulation: Simulation) -> str | None:
 def parts_of(simulation: Simulation) -> dict[str, Any]:
     """The kernels and their numbers, as `plan.Plan` takes them."""
     algorithm: Any = simulation.algorithm
-    algorithm.check(simulation.problem(1))
+    algorithm.check(simulation.build_problem(1))
     eliminates = isinstance(algorithm, algorithms.CoopSE)
     hops = algorithm.reach if isinstance(algorithm, algorithms.UCBNetwork) else 1
     if eliminates:
@@ -89,7 +89,7 @@ def table_of(simulation: Simulation) -> FloatArray:
     """The constants that the choice takes; see `observations`."""
     algorithm: Any = simulation.algorithm
     if isinstance(algorithm, algorithms.CoopSE):
-        return np.array([depth_of(simulation, None), algorithm.width(simulation.problem(1))])
+        return np.array([depth_of(simulation, None), algorithm.width(simulation.build_problem(1))])
     follows = isinstance(algorithm, algorithms.FollowYourLeader)
     forced = 0 if follows else simulation.bandit.n_arms
     kind = _kl_of(simulation) if algorithm.index == "kl" else None
@@ -259,7 +259,7 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
     belief = belief_kernel(type(model))
     count, total = families.to_count_and_total(model, model.prior())
     weight = families.get_optional(model, "observation_weight")
-    rate = algorithm.rate(simulation.problem(1))
+    rate = algorithm.rate(simulation.build_problem(1))
     policy = POLICIES[type(algorithm.policy)]
     lazy = isinstance(algorithm.policy, policies.ThompsonSampling)
     merge = MERGES[type(network.dynamics)]
@@ -295,7 +295,7 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
 
 def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
     algorithm: Any = simulation.algorithm
-    algorithm.check(simulation.problem(1))
+    algorithm.check(simulation.build_problem(1))
     network = simulation.network
     staged = isinstance(algorithm, algorithms.DDUCB)
     merge = MERGES[type(network.dynamics)] if len(network.edges) else "merge_nothing"
@@ -317,7 +317,7 @@ def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
 
 def _rival_parts(simulation: Simulation) -> dict[str, Any]:
     algorithm: Any = simulation.algorithm
-    algorithm.check(simulation.problem(1))
+    algorithm.check(simulation.build_problem(1))
     merge, choose = RIVALS[type(algorithm)]
     forced = isinstance(algorithm, ForcedStart)
     n_arms = simulation.bandit.n_arms
@@ -340,7 +340,7 @@ def levels_for(simulation: Simulation, t: int, end: int) -> Any:
     from posse.lab.compiled.kernels.thompson import OUTRIGHT
 
     algorithm: Any = simulation.algorithm
-    problem = simulation.problem(1)
+    problem = simulation.build_problem(1)
     if isinstance(algorithm, ALGORITHMS):
         return np.array([level_of(simulation, r) for r in range(t, end)])
     if not isinstance(algorithm, BAYESIAN):  # after the forced rounds
@@ -360,7 +360,7 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
     from posse.lab.compiled.kernels import baselines, thompson
 
     algorithm: Any = simulation.algorithm
-    problem = simulation.problem(1)
+    problem = simulation.build_problem(1)
     network = simulation.network
     if isinstance(algorithm, ALGORITHMS):
         return table_of(simulation)

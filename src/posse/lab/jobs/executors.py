@@ -1,6 +1,6 @@
-"""Where parts are computed: processes on this machine, or the workers of a Dask cluster.
+"""Executors: processes on this machine, or the workers of a Dask cluster.
 
-Any other `concurrent.futures.Executor` will do as well.
+Any other `concurrent.futures.Executor` works as well.
 """
 
 from __future__ import annotations
@@ -24,33 +24,35 @@ from typing import Any
 from posse import validation
 from posse.lab.jobs import workers
 
-# Spawned, as a fork of a process with threads may hang; and alike on every system.
+# Spawned, since a fork of a process with threads may hang, and since every system can spawn.
 _SPAWN = multiprocessing.get_context("spawn")
-PATIENCE = 10  # seconds to reach a scheduler
-_UNKNOWN = 32  # workers that an executor may have that does not say
+CONNECT_SECONDS = 10  # the longest wait for a Dask scheduler
+_ASSUMED_WORKERS = 32  # of an executor that does not declare its number of workers
 
 
 class WorkersLost(OSError):
-    """Workers that died too often, or a cluster that went away; what came back is stored."""
+    """Workers died too often, or the cluster went away; finished parts are stored."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what}; finished parts are stored, so that the same call goes on there")
+        super().__init__(f"{what}; finished parts are stored: repeat the call to go on from there")
 
 
 class Processes(Executor):
-    """Processes on this machine, started when first needed, and anew when one of them is killed.
+    """Processes on this machine, started when needed, and restarted when one of them is killed.
 
-    They end with this process, however it ends; Ctrl-C is left to it, so that it can keep what is
-    finished.
+    A killed process breaks a `ProcessPoolExecutor` for good; here a new pool replaces it. The
+    processes end with this one, however it ends: they wait on a pipe, whose other end the operating
+    system closes. They ignore Ctrl-C, so that this process can store what is finished.
     """
 
     def __init__(self, count: int) -> None:
         self._max_workers = count
-        self._told, self._tell = _SPAWN.Pipe(duplex=False)
+        # This process alone has the sender: when it dies, the receivers see the end of the pipe.
+        self._stop_receiver, self._stop_sender = _SPAWN.Pipe(duplex=False)
         self._pool = self._new_pool()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Have something computed; what was submitted when a process died has failed."""
+        """Submit a call; calls that were submitted when a process died have failed."""
         try:
             return self._pool.submit(fn, *args, **kwargs)
         except BrokenExecutor:
@@ -59,36 +61,39 @@ class Processes(Executor):
             return self._pool.submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes when they have done what was submitted, or at once."""
-        if cancel_futures:  # nobody waits for what they are at
+        """End the processes after the submitted calls, or at once with cancel_futures."""
+        if cancel_futures:  # their results are not wanted
             with suppress(OSError):
-                self._tell.send_bytes(b"stop")
+                self._stop_sender.send_bytes(b"stop")
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
-        if wait or cancel_futures:  # else they are still at work, and the end of the pipe is theirs
-            self._tell.close()
-            self._told.close()
+        if wait or cancel_futures:  # else they still work, and closing the pipe would end them
+            self._stop_sender.close()
+            self._stop_receiver.close()
 
     def _new_pool(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._max_workers, _SPAWN, _begin, (self._told,))
+        return ProcessPoolExecutor(
+            self._max_workers, _SPAWN, _start_process, (self._stop_receiver,)
+        )
 
 
-def _begin(told: Connection) -> None:
-    """Make a new process heed us alone: not Ctrl-C, but the end of a pipe, as when we die."""
+def _start_process(stop_receiver: Connection) -> None:
+    """Set up a new process: it ignores Ctrl-C and ends when the pipe is closed or written to."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end, args=(told,), daemon=True).start()
+    threading.Thread(target=_exit_on_stop, args=(stop_receiver,), daemon=True).start()
 
 
-def _end(told: Connection) -> None:
-    # not read, so that the others are told by the same bytes
-    multiprocessing.connection.wait([told])
+def _exit_on_stop(stop_receiver: Connection) -> None:
+    # The message is not read, so that it stays in the pipe for the other processes.
+    multiprocessing.connection.wait([stop_receiver])
+    # Not sys.exit, which would only end this thread.
     os._exit(1)
 
 
 @contextmanager
 def processes(count: int | None = None) -> Iterator[Executor]:
-    """Some processes on this machine, as many as it has cores unless given.
+    """Open an executor of processes on this machine, one for every core unless given.
 
-    A script that uses them needs `if __name__ == "__main__":`, as each of them imports it.
+    A script that uses it needs `if __name__ == "__main__":`, since every process imports it.
     """
     count = (
         os.cpu_count() or 1
@@ -106,7 +111,7 @@ def processes(count: int | None = None) -> Iterator[Executor]:
 
 @contextmanager
 def dask_cluster(address: str) -> Iterator[Executor]:
-    """The workers of a Dask scheduler at an address such as tcp://host:8786; they stay."""
+    """Open an executor of a Dask cluster, by an address such as tcp://host:8786; it stays up."""
     try:
         from distributed import Client
     except ModuleNotFoundError:
@@ -114,12 +119,12 @@ def dask_cluster(address: str) -> Iterator[Executor]:
             "a cluster needs Dask, which is not installed: pip install 'posse[cluster]'"
         ) from None
     try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:  # a timeout is an OSError
         why = "" if "timed out" in str(error).lower() else f": {error}"
         raise ValueError(
             f"no Dask scheduler answers at {validation.format_value(address)} "
-            f"within {PATIENCE} s{why}"
+            f"within {CONNECT_SECONDS} s{why}"
         ) from None
     executor = client.get_executor()
     try:
@@ -131,51 +136,55 @@ def dask_cluster(address: str) -> Iterator[Executor]:
         client.close()
 
 
-def capacity(executor: Executor) -> int:
-    """How many parts an executor computes at a time, as far as it says; Dask's come and go."""
-    client = _client_of(executor)
+def count_slots(executor: Executor) -> int:
+    """Count the parts that an executor computes at a time; workers of Dask come and go."""
+    client = _get_client(executor)
     if client is not None:
         try:
             threads: int = sum(client.nthreads().values())
         except OSError as error:
             raise WorkersLost(f"the scheduler of the cluster went away: {error}") from error
         return max(1, threads)
-    known: int | None = getattr(executor, "_max_workers", None)
-    return known or _UNKNOWN
+    declared: int | None = getattr(executor, "_max_workers", None)
+    return declared or _ASSUMED_WORKERS
 
 
 def has_workers(executor: Executor) -> bool:
-    """Whether there is anybody to compute; a Dask cluster may still wait for its workers."""
-    client = _client_of(executor)
+    """Whether an executor has workers; a Dask cluster may still wait for its first."""
+    client = _get_client(executor)
     return client is None or bool(client.nthreads())
 
 
-def agreed(executor: Executor, compiled: bool) -> dict[str, str]:
-    """What each worker must have alike, which those of a Dask cluster are asked for at once.
+def require_same_versions(executor: Executor, compiled: bool) -> dict[str, str]:
+    """Collect the versions that every worker must have; workers of Dask are checked at once.
 
-    compiled: whether the processor matters too; the workers' is to be one, not ours.
+    compiled: whether the processor matters too: all workers must have the same, though not that of
+    this machine
     """
-    wanted = workers.versions()
-    client = _client_of(executor)
+    required = workers.list_versions()
+    client = _get_client(executor)
     if client is None:
-        return wanted
-    for worker, told in client.run(workers.about, compiled, on_error="return").items():
-        if isinstance(told, BaseException):
+        return required
+    # A cluster with different versions is refused before the first part is sent.
+    for worker, reported in client.run(
+        workers.describe_worker, compiled, on_error="return"
+    ).items():
+        if isinstance(reported, BaseException):
             raise workers.WorkersDiffer(
-                f"worker {worker} cannot play: {type(told).__name__}: {told}; it needs the same "
-                "Posse as we have"
+                f"worker {worker} cannot play: {type(reported).__name__}: {reported}; install the "
+                "same version of Posse there"
             )
-        wanted = {**told, **wanted}  # the first one's processor
-        if differing := workers.differences(wanted, told):
+        required = {**reported, **required}  # the processor of the first worker
+        if differing := workers.describe_differences(required, reported):
             raise workers.WorkersDiffer(f"worker {worker} would give other numbers: {differing}")
-    return wanted
+    return required
 
 
 def is_local(executor: Executor) -> bool:
-    """Whether workers are on this machine, as those of Python's own executors are."""
+    """Whether workers are on this machine, as those of Python's executors are."""
     return isinstance(executor, Processes | ProcessPoolExecutor | ThreadPoolExecutor)
 
 
-def _client_of(executor: Executor) -> Any:
-    """The client of a Dask executor, which has no public name for it."""
+def _get_client(executor: Executor) -> Any:
+    """Get the client of a Dask executor, which has no public name for it; None of others."""
     return getattr(executor, "_client", None)

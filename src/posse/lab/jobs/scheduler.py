@@ -1,4 +1,9 @@
-"""What is done with jobs before their first round: strangers' parts tried out, kernels compiled."""
+"""The scheduler: computes the missing runs of jobs, here or on the workers of an executor.
+
+Missing runs are cut into parts of some seconds. Parts are idempotent: a part that was lost with its
+worker is computed again, and finished parts are stored as they come, so that an interrupted call
+can be repeated.
+"""
 
 from __future__ import annotations
 
@@ -19,176 +24,178 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from posse.lab.jobs import executors, workers
-from posse.lab.jobs.executors import WorkersLost, capacity
+from posse.lab.jobs.executors import WorkersLost, count_slots
 from posse.lab.jobs.results_cache import PartStore, digest
-from posse.lab.jobs.workers import Part, PartFailed, WorkersDiffer, pack
-from posse.lab.progress import Bars, RichBars, new_bars
-from posse.lab.simulation import SECONDS, Block, Job, Simulation
-from posse.lab.simulator import of_run, result_of
-from posse.lab.validation import rehearse
+from posse.lab.jobs.workers import Part, PartFailed, WorkersDiffer, pack_simulation
+from posse.lab.progress import Bars, RichBars, create_progress
+from posse.lab.simulation import PART_SECONDS, Block, Job, Simulation
+from posse.lab.simulator import build_result
+from posse.lab.validation import dry_run
 
 
-def try_out(jobs: Mapping[str, Job]) -> None:
-    """Rehearse parts that are not ours, as `compare` does: what they do wrong is said at once."""
+def dry_run_jobs(jobs: Mapping[str, Job]) -> None:
+    """Play a dry run of user-defined parts, as `compare` does, so that mistakes show at once."""
     for name, job in jobs.items():
-        if job.engine == "reference":
-            two = job.runs[: 1 if job.simulation.network.is_recipe else 2]
-            rehearse(f"algorithm {name!r}", of_run(job.simulation, two[0]), two)
+        dry_run(f"algorithm {name!r}", job)
 
 
-def prepare(jobs: Iterable[Job], announce: Callable[[int], None]) -> None:
-    """Compile the kernels that some jobs on the compiled engine need; say first how long it takes.
+def compile_kernels(jobs: Iterable[Job], announce: Callable[[int], None]) -> None:
+    """Compile the kernels of some jobs on the compiled engine.
 
-    announce: told about how many seconds, once, unless there is nothing to compile.
+    announce: called once with the estimated seconds, unless there is nothing to compile
     """
-    simulations = [of_run(job.simulation, job.runs[0]) for job in jobs]
+    simulations = [job.simulation.with_graph_of(job.runs[0]) for job in jobs]
     if simulations:
         from posse.lab.compiled import engine as compiled
 
         compiled.prepare(simulations, announce)
 
 
-# The runs that are missing, cut into parts of some seconds.
-
 _LEAST_SECONDS = 0.25  # of a part, however many workers there are
 
 
 @dataclass
-class Cut:
-    """The missing runs of jobs as parts, whose size follows from what earlier parts took.
+class PartCutter:
+    """Cuts the missing runs of jobs into parts, whose size follows from the time of earlier parts.
 
-    So a part takes some seconds on either engine, and with an algorithm of whatever speed.
+    So a part takes some seconds on either engine, however slow the algorithm.
     """
 
-    gaps: Sequence[tuple[Job, Sequence[range]]]  # the runs of each job that are missing
-    seconds: float = SECONDS  # of a part
+    gaps: Sequence[tuple[Job, Sequence[range]]]  # the missing runs of every job
+    seconds: float = PART_SECONDS  # of a part
     threads: int = 1  # that play a part
     _measured: dict[int, float] = field(default_factory=dict)  # seconds a run, by id of job
 
     @classmethod
-    def among(cls, gaps: Sequence[tuple[Job, Sequence[range]]], workers: int) -> Cut:
-        """Cut so that all workers have something to do: four parts each, none waits for long."""
-        seconds = sum(job.seconds_a_run * sum(map(len, runs)) for job, runs in gaps)
-        return cls(gaps, min(SECONDS, max(_LEAST_SECONDS, seconds / (4 * workers))))
+    def for_workers(cls, gaps: Sequence[tuple[Job, Sequence[range]]], workers: int) -> PartCutter:
+        """Cut into at least four parts a worker, so that no worker idles for long at the end."""
+        seconds = sum(job.seconds_per_run * sum(map(len, runs)) for job, runs in gaps)
+        return cls(gaps, min(PART_SECONDS, max(_LEAST_SECONDS, seconds / (4 * workers))))
 
     def __iter__(self) -> Iterator[tuple[Job, range]]:
+        # A generator: the size of a part is decided only when it is taken, by then with better
+        # estimates.
         for job, gaps in self.gaps:
             for gap in gaps:
-                left = gap
-                while left:
-                    size = self._size(job)
-                    yield job, left[:size]
-                    left = left[size:]
+                remaining = gap
+                while remaining:
+                    size = self._part_size(job)
+                    yield job, remaining[:size]
+                    remaining = remaining[size:]
 
-    def learn(self, job: Job, runs: range, seconds: float) -> None:
-        """Note what some runs took."""
+    def note_duration(self, job: Job, runs: range, seconds: float) -> None:
+        """Note the seconds that some runs took."""
+        # The latest part replaces the estimate, and the initial guess.
         self._measured[id(job)] = max(seconds, 1e-6) / len(runs)
 
-    def _size(self, job: Job) -> int:
-        guess = job.seconds_a_run / self.threads
-        return max(self.threads, job.runs_in(self.seconds, self._measured.get(id(job), guess)))
+    def _part_size(self, job: Job) -> int:
+        guess = job.seconds_per_run / self.threads
+        return max(
+            self.threads, job.count_runs_within(self.seconds, self._measured.get(id(job), guess))
+        )
 
 
-# Parts on their way to workers and back.
+# A part is submitted again after the death of a worker, at most so often.
+_MAX_DEATHS = 3
 
-_DEATHS = 3  # of workers while they had a part, and it is submitted again
-
-Landed = tuple[Job, range, Block, float]
+FinishedPart = tuple[Job, range, Block, float]
 
 
 @dataclass
-class Flight:
-    """A bounded number of parts at the workers of an executor: back-pressure."""
+class PartsInFlight:
+    """The parts submitted to an executor: a bounded number, so that memory does not grow."""
 
     executor: Executor
     versions: Mapping[str, str]  # that every worker must have
     _work: str = field(default_factory=lambda: secrets.token_hex(8))
-    _flying: dict[Future[tuple[Block, float]], tuple[Job, range]] = field(default_factory=dict)
-    _again: list[tuple[Job, range]] = field(default_factory=list)
+    _submitted: dict[Future[tuple[Block, float]], tuple[Job, range]] = field(default_factory=dict)
+    _to_retry: list[tuple[Job, range]] = field(default_factory=list)
     _deaths: dict[tuple[int, range], int] = field(default_factory=dict)
     _packed: tuple[Job, bytes] | None = None
 
-    def fill(self, parts: Iterator[tuple[Job, range]]) -> bool:
-        """Submit parts until each worker has one waiting; whether any are in flight."""
-        room = 2 * capacity(self.executor) - len(self._flying)
+    def submit_parts(self, parts: Iterator[tuple[Job, range]]) -> bool:
+        """Submit parts until every worker has one waiting; return whether any are in flight."""
+        # Back-pressure: a part in work and one waiting for every worker, and no more in memory.
+        room = 2 * count_slots(self.executor) - len(self._submitted)
         while room > 0:
-            part = self._again.pop(0) if self._again else next(parts, None)
+            part = self._to_retry.pop(0) if self._to_retry else next(parts, None)
             if part is None:
                 break
             self._submit(*part)
             room -= 1
-        return bool(self._flying)
+        return bool(self._submitted)
 
-    def landed(self) -> Iterator[Landed]:
-        """Wait for a part at least, and give what came back."""
-        for future in wait(self._flying, return_when=FIRST_COMPLETED).done:
-            job, runs = self._flying[future]
+    def collect_finished(self) -> Iterator[FinishedPart]:
+        """Wait for at least one part, and yield those that are finished."""
+        for future in wait(self._submitted, return_when=FIRST_COMPLETED).done:
+            job, runs = self._submitted[future]
             try:
                 block, seconds = future.result()
             except BrokenExecutor as error:
-                self._fly_again(job, runs, error)
+                self._retry(job, runs, error)
             except CancelledError as error:
                 raise WorkersLost(
-                    f"{job.called(runs)}: cancelled, as when the scheduler of a cluster went away"
+                    f"{job.describe_runs(runs)}: cancelled, perhaps because the scheduler of the "
+                    "cluster went away"
                 ) from error
-            except WorkersDiffer:  # whatever the part
+            except WorkersDiffer:  # no fault of this part
                 raise
             except Exception as error:  # whatever a user's part may raise
-                raise failed(job, runs, error) from error
+                raise describe_failure(job, runs, error) from error
             else:
                 yield job, runs, block, seconds
-            del self._flying[future]
+            del self._submitted[future]
 
-    def cancelled(self) -> Iterator[Landed]:
-        """Cancel what is in flight, and give what had come back by then."""
-        workers.stop(self._work)
-        for future in self._flying:
+    def cancel_all(self) -> Iterator[FinishedPart]:
+        """Cancel the parts in flight, and yield those that had finished by then."""
+        workers.stop_work(self._work)
+        for future in self._submitted:
             future.cancel()
-        for future, (job, runs) in self._flying.items():
+        for future, (job, runs) in self._submitted.items():
             if future.done() and not future.cancelled() and future.exception() is None:
                 yield job, runs, *future.result()
 
     def _submit(self, job: Job, runs: range) -> None:
         simulation: Simulation | bytes = job.simulation
         if not isinstance(self.executor, ThreadPoolExecutor):
-            if self._packed is None or self._packed[0] is not job:  # those of a job come together
-                self._packed = job, pack(job.simulation)
+            # Parts of one job come one after another, so that the last pickle is enough.
+            if self._packed is None or self._packed[0] is not job:
+                self._packed = job, pack_simulation(job.simulation)
             simulation = self._packed[1]
         part = Part(simulation, runs, job.engine, self._work, versions=self.versions)
         try:
-            future = self.executor.submit(workers.play, part)
+            future = self.executor.submit(workers.play_part, part)
         except BrokenExecutor as error:
             raise WorkersLost(
-                f"a worker died, and with it its executor, as posse.lab.processes does not: {error}"
+                f"a worker died and broke its executor: {error}; posse.lab.processes would "
+                "restart it"
             ) from error
-        self._flying[future] = job, runs
+        self._submitted[future] = job, runs
 
-    def _fly_again(self, job: Job, runs: range, error: BrokenExecutor) -> None:
-        """Have a part computed once more, as a worker died that perhaps had it; not for ever."""
+    def _retry(self, job: Job, runs: range, error: BrokenExecutor) -> None:
+        """Submit a part again, as a worker died that perhaps had it; give up after some deaths."""
         deaths = self._deaths[id(job), runs] = self._deaths.get((id(job), runs), 0) + 1
-        if deaths > _DEATHS:
+        if deaths > _MAX_DEATHS:
             raise WorkersLost(
-                f"{job.called(runs)}: workers died {deaths} times while this part or one beside it "
-                "was computed, as they do where memory runs out, or where a script starts "
-                'processes without `if __name__ == "__main__":`'
+                f"{job.describe_runs(runs)}: workers died {deaths} times while they computed this "
+                "part: check that memory suffices, and that the script starts processes under "
+                '`if __name__ == "__main__":`'
             ) from error
-        self._again.append((job, runs))
+        self._to_retry.append((job, runs))
 
 
-def failed(job: Job, runs: range, error: Exception) -> Exception:
-    """What went wrong with a part, and with which."""
-    if isinstance(error, ValueError):  # a sentence already
-        return ValueError(f"{job.called(runs)}: {error}")
-    what = str(error) if isinstance(error, PartFailed) else f"{type(error).__name__}: {error}"
-    return RuntimeError(f"{job.called(runs)}: {what}")
+def describe_failure(job: Job, runs: range, error: Exception) -> Exception:
+    """Describe the failure of a part, with the part's name."""
+    if isinstance(error, ValueError):  # its message is for users already
+        return ValueError(f"{job.describe_runs(runs)}: {error}")
+    cause = str(error) if isinstance(error, PartFailed) else f"{type(error).__name__}: {error}"
+    return RuntimeError(f"{job.describe_runs(runs)}: {cause}")
 
-
-# Work done and kept: what is missing of some jobs is computed, here or elsewhere.
 
 Advance = Callable[[Job, int], None]
 
 
-def complete(
+def complete_jobs(
     jobs: Sequence[Job],
     store: PartStore,
     *,
@@ -196,118 +203,121 @@ def complete(
     threads: int | None = None,
     advance: Advance = lambda job, runs: None,
 ) -> None:
-    """See to it that the store holds all runs of all jobs; only what is missing is computed.
+    """Compute the runs of all jobs that the store does not hold yet.
 
-    executor: where parts are computed, a part a task on one thread; None: here, on some threads.
-    advance: told of the runs of a job as they are done, or found.
+    executor: computes parts, each on one thread; None computes here, on some threads
+    advance:  called with a job and a number of its runs, as they are computed or found in the store
 
-    Whatever ends it, Ctrl-C among it, finished parts are in the store, and another call goes on.
+    Whatever ends it, such as Ctrl-C, finished parts are in the store, and another call goes on.
     """
     first: dict[str, Job] = {}
-    # those alike, as in some cells of a sweep, are found when the first of them is done
-    again = [job for job in jobs if first.setdefault(digest(job), job) is not job]
-    gaps = [(job, store.missing(job)) for job in first.values()]
+    # Deduplication: jobs with one digest, as in some cells of a sweep, are computed once. The
+    # others find their runs in the store afterwards.
+    duplicates = [job for job in jobs if first.setdefault(digest(job), job) is not job]
+    gaps = [(job, store.find_missing(job)) for job in first.values()]
     for job, missing in gaps:
         advance(job, len(job.runs) - sum(map(len, missing)))
 
-    def keep(job: Job, runs: range, block: Block) -> None:
-        store.keep(job, result_of(job.simulation, runs, job.engine, block))
+    def save_block(job: Job, runs: range, block: Block) -> None:
+        store.save_part(job, build_result(job, runs, block))
 
     if executor is None:
-        _here(gaps, threads or os.cpu_count() or 1, keep, advance)
+        _compute_here(gaps, threads or os.cpu_count() or 1, save_block, advance)
     elif any(missing for _, missing in gaps):
-        _elsewhere(gaps, executor, keep, advance)
-    if again:
-        complete(again, store, executor=executor, threads=threads, advance=advance)
+        _compute_on_workers(gaps, executor, save_block, advance)
+    if duplicates:
+        complete_jobs(duplicates, store, executor=executor, threads=threads, advance=advance)
 
 
 _Gaps = Sequence[tuple[Job, Sequence[range]]]
-_Keep = Callable[[Job, range, Block], None]
+_SaveBlock = Callable[[Job, range, Block], None]
 
 
-def _here(gaps: _Gaps, threads: int, keep: _Keep, advance: Advance) -> None:
-    """Compute parts one after another."""
-    cut = Cut(gaps, threads=threads)
-    for job, runs in cut:
+def _compute_here(gaps: _Gaps, threads: int, save_block: _SaveBlock, advance: Advance) -> None:
+    """Compute parts in this process, one after another."""
+    cutter = PartCutter(gaps, threads=threads)
+    for job, runs in cutter:
         try:
-            block, seconds = workers.play(Part(job.simulation, runs, job.engine, threads=threads))
+            block, seconds = workers.play_part(
+                Part(job.simulation, runs, job.engine, threads=threads)
+            )
         except Exception as error:  # whatever a user's part may raise
-            raise failed(job, runs, error) from error
-        cut.learn(job, runs, seconds)
-        keep(job, runs, block)
+            raise describe_failure(job, runs, error) from error
+        cutter.note_duration(job, runs, seconds)
+        save_block(job, runs, block)
         advance(job, len(runs))
 
 
-def _elsewhere(gaps: _Gaps, executor: Executor, keep: _Keep, advance: Advance) -> None:
-    """Have parts computed by workers, a bounded number in flight, and keep them as they come."""
+def _compute_on_workers(
+    gaps: _Gaps, executor: Executor, save_block: _SaveBlock, advance: Advance
+) -> None:
+    """Compute parts on workers, a bounded number in flight, and store them as they come."""
     compiled = [
-        of_run(job.simulation, missing[0][0])
+        job.simulation.with_graph_of(missing[0][0])
         for job, missing in gaps
         if missing and job.engine == "compiled"
     ]
-    flight = Flight(executor, executors.agreed(executor, bool(compiled)))
+    flight = PartsInFlight(executor, executors.require_same_versions(executor, bool(compiled)))
     if compiled and executors.is_local(executor):
-        _compile(compiled)
-    cut = Cut.among(gaps, executors.capacity(executor))
-    parts = iter(cut)
+        _compile_for_workers(compiled)
+    cutter = PartCutter.for_workers(gaps, executors.count_slots(executor))
+    parts = iter(cutter)
     try:
-        while flight.fill(parts):
-            for job, runs, block, seconds in flight.landed():
-                cut.learn(job, runs, seconds)
-                keep(job, runs, block)
+        while flight.submit_parts(parts):
+            for job, runs, block, seconds in flight.collect_finished():
+                cutter.note_duration(job, runs, seconds)
+                save_block(job, runs, block)
                 advance(job, len(runs))
     except BaseException:
-        with contextlib.suppress(Exception):  # of a full disk we have heard, or hear next time
-            for job, runs, block, _ in flight.cancelled():
-                keep(job, runs, block)
+        # Ctrl-C too: what has finished meanwhile is stored before the error goes on.
+        with contextlib.suppress(Exception):  # the first error is the one to report
+            for job, runs, block, _ in flight.cancel_all():
+                save_block(job, runs, block)
         raise
 
 
-def _compile(simulations: Sequence[Simulation]) -> None:
-    """Compile here what is not kept yet, so that people are told once, not by each worker."""
+def _compile_for_workers(simulations: Sequence[Simulation]) -> None:
+    """Compile missing kernels here, so that one process announces it and not every worker."""
     from posse.lab.compiled import engine
 
     kernels = (kernel for simulation in simulations for kernel in engine.kernels_of(simulation))
     if not all(kernel.is_cached for kernel in kernels):
-        engine.prepare(simulations, Bars().compiling)
-
-
-# Progress of work on jobs: one bar over all that is missing, with the time left.
+        engine.prepare(simulations, Bars().announce_compilation)
 
 
 @contextmanager
-def watched(
+def track_progress(
     name: str, jobs: Sequence[Job], store: PartStore, *, show: bool, here: bool = True
 ) -> Iterator[Advance]:
-    """What `complete` tells of the runs that are done.
+    """Show one bar for the missing runs of all jobs; yield the `advance` of `complete_jobs`.
 
-    A run counts by the seconds it is thought to take, and those that are there already do not
-    count: the time left is that of the rest.
+    A run counts by its estimated seconds, and stored runs do not count, so that the time left is
+    that of the missing runs.
 
-    here: whether this process computes, so that kernels are compiled and announced first.
+    here: whether this process computes, so that it compiles and announces kernels first
     """
-    missing = {id(job): sum(map(len, store.missing(job))) for job in jobs}
-    left = [job for job in jobs if missing[id(job)]]
-    if left:
+    missing = {id(job): sum(map(len, store.find_missing(job))) for job in jobs}
+    unfinished = [job for job in jobs if missing[id(job)]]
+    if unfinished:
         store.check_writable()
     if not show:
-        _compile_kernels(left if here else [], Bars())
+        _announce_and_compile(unfinished if here else [], Bars())
         yield lambda job, runs: None
         return
-    found = {id(job): len(job.runs) - missing[id(job)] for job in jobs}
-    with new_bars() as bars:
-        _compile_kernels(left if here else [], RichBars(bars, [], 0))
-        total = sum(missing[id(job)] * job.seconds_a_run for job in left)
-        task = bars.add_task(name, total=total or 1, completed=0 if left else 1)
+    stored_runs = {id(job): len(job.runs) - missing[id(job)] for job in jobs}
+    with create_progress() as bars:
+        _announce_and_compile(unfinished if here else [], RichBars(bars, [], 0))
+        total = sum(missing[id(job)] * job.seconds_per_run for job in unfinished)
+        task = bars.add_task(name, total=total or 1, completed=0 if unfinished else 1)
 
         def advance(job: Job, runs: int) -> None:
-            known = min(found[id(job)], runs)
-            found[id(job)] -= known
-            bars.advance(task, (runs - known) * job.seconds_a_run)
+            already_stored = min(stored_runs[id(job)], runs)
+            stored_runs[id(job)] -= already_stored
+            bars.advance(task, (runs - already_stored) * job.seconds_per_run)
 
         yield advance
 
 
-def _compile_kernels(jobs: Sequence[Job], bars: Bars) -> None:
-    """Compile at once what all need, so that people are told once how long it takes."""
-    prepare([job for job in jobs if job.engine == "compiled"], bars.compiling)
+def _announce_and_compile(jobs: Sequence[Job], bars: Bars) -> None:
+    """Compile the kernels of all jobs at once, with one announcement."""
+    compile_kernels([job for job in jobs if job.engine == "compiled"], bars.announce_compilation)

@@ -1,4 +1,7 @@
-"""What a worker does, be it a thread, a process or another machine: play the runs of a part."""
+"""Workers: a thread, a process or another machine that plays the runs of a part.
+
+A worker must have the same versions as the caller, since they change numbers.
+"""
 
 from __future__ import annotations
 
@@ -20,112 +23,114 @@ from types import ModuleType
 from typing import Any
 
 import posse
-from posse.lab.jobs.results_cache import source_hash
+from posse.lab.jobs.results_cache import hash_source
 from posse.lab.simulation import Block, Simulation
-from posse.lab.simulator import play_some
+from posse.lab.simulator import play_runs
 
 PROCESSOR = "processor (NUMBA_CPU_NAME=generic makes all alike)"
-_stopped: set[str] = set()  # the work that nobody waits for any more, for workers in this process
+_stopped: set[str] = set()  # cancelled calls of `complete_jobs`, for workers in this process
 
 
 class WorkersDiffer(ValueError):
-    """A worker that would give other numbers than the rest."""
+    """A worker whose versions would give other numbers."""
 
 
 class PartFailed(RuntimeError):
-    """What went wrong in another process, in words: it may be of a kind that cannot be sent."""
+    """An error in another process, as text: the exception itself may not be picklable."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some runs to be played, as they are sent to a worker."""
+    """Some runs to play, as they are sent to a worker."""
 
-    simulation: Simulation | bytes  # bytes for other processes, see `packing`
+    simulation: Simulation | bytes  # bytes for other processes, see `pack_simulation`
     runs: range
     engine: str
-    work: str = ""  # the call of `complete` that it is for
+    work: str = ""  # the call of `complete_jobs` that it belongs to
     threads: int = 1
-    versions: Mapping[str, str] = field(default_factory=dict)  # those that the worker must have
+    versions: Mapping[str, str] = field(default_factory=dict)  # that the worker must have
 
 
-def play(part: Part) -> tuple[Block, float]:
-    """The numbers of the runs of a part, and the seconds they took."""
-    there = about(PROCESSOR in part.versions) if part.versions else {}
-    if differing := differences(part.versions, there):
+def play_part(part: Part) -> tuple[Block, float]:
+    """Play the runs of a part; return their arrays and the seconds they took."""
+    # Workers of Dask may join after the first check, so that every part checks its worker.
+    own_versions = describe_worker(PROCESSOR in part.versions) if part.versions else {}
+    if differing := describe_differences(part.versions, own_versions):
         worker = f"{socket.gethostname()}, process {os.getpid()}"
         raise WorkersDiffer(f"worker {worker} would give other numbers: {differing}")
     if not isinstance(part.simulation, bytes):
-        return _play(part, part.simulation)
+        return _play_unpacked(part, part.simulation)
     try:
-        return _play(part, _unpacked(part.simulation))
+        return _play_unpacked(part, _unpack_simulation(part.simulation))
     except ValueError as error:
+        # A subclass of ValueError may be unknown to the caller's process.
         raise ValueError(str(error)) from error
-    except Exception as error:  # whatever a user's part may raise
+    except Exception as error:  # user-defined code may raise anything
         raise PartFailed(f"{type(error).__name__}: {error}") from error
 
 
-def _play(part: Part, simulation: Simulation) -> tuple[Block, float]:
+def _play_unpacked(part: Part, simulation: Simulation) -> tuple[Block, float]:
     def go_on(steps: int) -> None:
+        # Futures that run cannot be cancelled: threads leave their part here.
         if part.work in _stopped:
             raise KeyboardInterrupt
 
     start = time.perf_counter()
     try:
-        block = play_some(simulation, part.runs, part.threads, go_on, part.engine)
-    except SystemExit as error:  # of a user's part, which would end us without a word
+        block = play_runs(simulation, part.runs, part.threads, go_on, part.engine)
+    except SystemExit as error:  # of user-defined code: it would end this worker silently
         raise PartFailed(f"SystemExit: {error}") from error
     return block, time.perf_counter() - start
 
 
-def stop(work: str) -> None:
-    """Let the threads of this process leave the parts of some work."""
+def stop_work(work: str) -> None:
+    """Make the threads of this process leave the parts of a cancelled call."""
     _stopped.add(work)
 
 
-@functools.lru_cache(maxsize=2)  # parts of one simulation come together
-def _unpacked(packed: bytes) -> Simulation:
+@functools.lru_cache(maxsize=2)  # parts of one simulation come one after another
+def _unpack_simulation(packed: bytes) -> Simulation:
     simulation: Simulation = pickle.loads(packed)
     return simulation
 
 
 @functools.cache
-def versions() -> dict[str, str]:
-    """All that numbers depend on but the processor: what workers must have as we do."""
+def list_versions() -> dict[str, str]:
+    """List the versions that numbers depend on, except the processor."""
     return {
         "posse": posse.__version__,
-        "source of posse": source_hash()[:12],
+        "source of posse": hash_source()[:12],
         "python": ".".join(platform.python_version_tuple()[:2]),
         **{name: metadata.version(name) for name in ("numpy", "scipy", "numba")},
     }
 
 
-def about(compiled: bool) -> dict[str, str]:
-    """What a worker tells of itself; its processor where kernels are to be compiled for it."""
+def describe_worker(compiled: bool) -> dict[str, str]:
+    """Describe this worker by its versions, and its processor where kernels are compiled."""
     if not compiled:
-        return versions()
+        return list_versions()
     from posse.lab.compiled import cache
 
-    return versions() | {PROCESSOR: cache.target()}
+    return list_versions() | {PROCESSOR: cache.target()}
 
 
-def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:
-    """A phrase that names what a worker has otherwise; empty if nothing."""
+def describe_differences(required: Mapping[str, str], reported: Mapping[str, str]) -> str:
+    """Describe the versions of a worker that differ; empty if none."""
     return ", ".join(
-        f"{name} is {there.get(name, 'unknown')}, not {wanted}"
-        for name, wanted in here.items()
-        if there.get(name) != wanted
+        f"{name} is {reported.get(name, 'unknown')}, not {version}"
+        for name, version in required.items()
+        if reported.get(name) != version
     )
 
 
-# Simulations as bytes for other processes, with the source of modules that only we have.
-#
-# A stranger's algorithm lies in a file beside the user's, which no other machine has: its module
-# is sent by value (cloudpickle, which comes with Dask). Without cloudpickle it is sent by name,
-# which does for processes on this machine, as they look for modules where we do.
+# Simulations as bytes for other processes. A user-defined algorithm is in a file that no other
+# machine has, so that its module is sent by value (cloudpickle, which comes with Dask). Without
+# cloudpickle it is sent by name, which suffices for processes on this machine, since they import
+# from the same folders.
 
 
-def pack(simulation: Simulation) -> bytes:
-    """A simulation as bytes; refused in a sentence if one of its parts cannot be sent."""
+def pack_simulation(simulation: Simulation) -> bytes:
+    """Pickle a simulation; one with a part that cannot be pickled is refused."""
     try:
         import cloudpickle
     except ModuleNotFoundError:
@@ -133,13 +138,13 @@ def pack(simulation: Simulation) -> bytes:
     else:
         dumps = cloudpickle.dumps
         try:
-            with _by_value(cloudpickle):
+            with _pickle_by_value(cloudpickle):
                 return bytes(dumps(simulation))
-        except Exception:  # such as a module that holds a lock: perhaps the worker has the module
+        except Exception:  # such as a module that holds a lock: the worker may have the module
             pass
     try:
         return dumps(simulation)
-    except Exception as error:  # whatever a user's part may raise
+    except Exception as error:  # user-defined code may raise anything
         raise ValueError(
             f"{simulation.algorithm!r} on {simulation.network!r} cannot be sent to another "
             f"process ({type(error).__name__}: {error}): define its parts in a module"
@@ -147,23 +152,23 @@ def pack(simulation: Simulation) -> bytes:
 
 
 @contextmanager
-def _by_value(cloudpickle: Any) -> Iterator[None]:
-    """While modules of the user's own are pickled with all that they define."""
-    listed = cloudpickle.list_registry_pickle_by_value()
-    ours = [module for module in own_modules() if module.__name__ not in listed]
-    for module in ours:
+def _pickle_by_value(cloudpickle: Any) -> Iterator[None]:
+    """Pickle user-defined modules by value inside this context."""
+    registered = cloudpickle.list_registry_pickle_by_value()
+    modules = [module for module in find_user_modules() if module.__name__ not in registered]
+    for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        for module in ours:
+        for module in modules:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def own_modules() -> list[ModuleType]:
-    """The modules that are nobody's package: neither installed nor of Python itself nor ours."""
-    installed = _installed()
-    found = []
+def find_user_modules() -> list[ModuleType]:
+    """Find imported modules that are neither installed, nor Python's, nor the library's."""
+    installed = _installed_folders()
+    user_modules = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or name in ("__main__", "__mp_main__"):
@@ -172,15 +177,15 @@ def own_modules() -> list[ModuleType]:
             continue
         parents = Path(file).resolve().parents
         if not any(folder in parents for folder in installed):
-            found.append(module)
-    return found
+            user_modules.append(module)
+    return user_modules
 
 
-def _installed() -> set[Path]:
-    """The folders of Python and of what is installed beside it."""
+def _installed_folders() -> set[Path]:
+    """List the folders of Python and of installed packages."""
     folders = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
-    # the standard library of a virtual environment lies elsewhere; a whole prefix such as /usr
-    # would be too much, as it may hold people's files
+    # A whole prefix such as /usr, or a home folder, would include files of users, so that only
+    # folders with the name of a library folder count.
     return {
         Path(folder).resolve()
         for folder in folders

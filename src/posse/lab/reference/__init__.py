@@ -1,1 +1,1 @@
-"""The reference engine: NumPy, readable; it defines every result."""
+"""The reference engine: readable NumPy, which defines every result."""

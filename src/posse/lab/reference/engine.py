@@ -1,4 +1,7 @@
-"""The reference engine: NumPy, vectorised over runs and agents; the definition of every result."""
+"""The reference engine: NumPy, vectorised over runs and agents; it defines every result.
+
+The compiled engine must agree with it in law, though not in bits.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Problem
-from posse.lab.reference.environment import LateRewards, Rounds
-from posse.lab.reference.recorder import Tally
-from posse.lab.simulation import Advance, Block, Simulation, coordinates_of, in_parts, play_blocks
+from posse.lab.reference.environment import BlockEnvironment, DelayedRewards
+from posse.lab.reference.recorder import Recorder
+from posse.lab.simulation import (
+    Advance,
+    Block,
+    Simulation,
+    count_coordinates,
+    play_blocks,
+    split_runs,
+)
 from posse.randomness import Streams
 
-# Arrays of about this many numbers stay in the processor's cache.
+# Arrays of about this many numbers stay in the processor's second-level cache.
 _BLOCK_ELEMENTS = 32_768
 
 
@@ -23,37 +33,39 @@ def simulate_block(
 ) -> Block:
     """Play some runs side by side; run r is the same in whatever block it is played.
 
-    rounds: how many of them, if not all up to the horizon.
+    rounds: the number of rounds, if not all up to the horizon
     """
     s = simulation
-    problem = s.problem(len(runs))
-    played = Rounds(s, runs)
+    problem = s.build_problem(len(runs))
+    environment = BlockEnvironment(s, runs)
     to_policy = Streams.for_runs(s.seed, runs, "policy")
 
     state = s.algorithm.init(problem)
-    tally = Tally(s, problem, runs, played.world, state)
-    late = LateRewards(s, runs) if s.bandit.delay is not None else None
-    algorithm: Any = s.algorithm  # which has the optional methods and arguments, or was refused
+    recorder = Recorder(s, problem, runs, environment.world, state)
+    delayed = DelayedRewards(s, runs) if s.bandit.delay is not None else None
+    algorithm: Any = s.algorithm  # validated: it has the optional methods that it needs
+    # `prepare` is optional: it starts a round, as the messages of GosInE do.
     prepare = getattr(algorithm, "prepare", None)
     for t in range(1, (rounds or s.horizon) + 1):
-        contexts = played.begin(t)
-        seen = {"contexts": contexts} if s.reads_contexts else {}
+        contexts = environment.begin_round(t)
+        context_arguments = {"contexts": contexts} if s.reads_contexts else {}
         state = prepare(state, t, to_policy) if prepare else state
-        chosen = algorithm.choose(state, t, to_policy, **seen)
-        arms = _checked(algorithm, chosen, problem)  # (R, N)
-        cells, rewards, weights = played.play(t, arms)
-        if late is None:
-            state = algorithm.learn(state, arms, rewards, weights, **seen)
+        chosen = algorithm.choose(state, t, to_policy, **context_arguments)
+        arms = _validate_arms(algorithm, chosen, problem)  # (R, N)
+        cells, rewards, weights = environment.play_round(t, arms)
+        # Agents choose, then observe, then exchange messages by W(t): one round of Algorithm 1.
+        if delayed is None:
+            state = algorithm.learn(state, arms, rewards, weights, **context_arguments)
         else:
-            heard = late.heard(t, arms, rewards, **seen)
-            state = algorithm.hear(state, arms, heard, weights)
-        tally.add(t, cells, state, weights)
+            arrivals = delayed.collect_arrivals(t, arms, rewards, **context_arguments)
+            state = algorithm.hear(state, arms, arrivals, weights)
+        recorder.record_round(t, cells, state, weights)
         advance(len(runs))
-    return tally.block()
+    return recorder.to_block()
 
 
-def _checked(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.intp]:
-    """The arms (R, N) as an array; refused if they do not exist, as a user's algorithm's may."""
+def _validate_arms(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.intp]:
+    """Validate the arms (R, N) that an algorithm chose; a user-defined one may return anything."""
     array = np.asarray(arms)
     shape = (problem.n_runs, problem.n_agents)
     n_arms = problem.n_arms
@@ -66,20 +78,25 @@ def _checked(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.intp]:
     return array.astype(np.intp, copy=False)
 
 
-def blocks(simulation: Simulation, runs: range) -> list[range]:
-    """The runs in blocks small enough for the cache, so memory does not grow with runs."""
-    n_coordinates = coordinates_of(simulation.model)
-    pair = 4 if simulation.reads_contexts else 2  # elimination likes its rows long
-    per_run = simulation.network.n_agents * simulation.bandit.n_arms * -(-n_coordinates // pair)
+def split_into_blocks(simulation: Simulation, runs: range) -> list[range]:
+    """Split runs into blocks that fit the cache, so that memory does not grow with runs."""
+    n_coordinates = count_coordinates(simulation.model)
+    # Solving the linear systems of contexts gains from longer rows, so that blocks are larger.
+    coordinates_per_element = 4 if simulation.reads_contexts else 2
+    per_run = (
+        simulation.network.n_agents
+        * simulation.bandit.n_arms
+        * -(-n_coordinates // coordinates_per_element)
+    )
     size = max(1, _BLOCK_ELEMENTS // per_run)
-    return in_parts(runs, size)
+    return split_runs(runs, size)
 
 
 def run(simulation: Simulation, runs: range, threads: int, advance: Advance) -> Block:
-    """All runs in blocks on some threads."""
+    """Play runs in blocks on some threads: the interface of an engine."""
     return play_blocks(
         lambda block, go_on: simulate_block(simulation, block, go_on),
-        blocks(simulation, runs),
+        split_into_blocks(simulation, runs),
         threads,
         advance,
     )

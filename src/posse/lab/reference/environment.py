@@ -1,4 +1,8 @@
-"""Rewards on their way: what a delayed bandit pays in a round, and what arrives in it."""
+"""The environment of a block of runs: rewards, W(t), and the queue of delayed rewards.
+
+Every purpose (rewards, network, delay) has its own random stream of every run, so that all
+algorithms with one seed face the same environment (common random numbers).
+"""
 
 from __future__ import annotations
 
@@ -14,40 +18,42 @@ from posse.bandits import delays
 from posse.families import FAMILIES, Grid
 from posse.families.family import get_family_name, is_contextual
 from posse.lab.reference.recorder import first_cells
-from posse.lab.reference.true_means import world_of
+from posse.lab.reference.true_means import create_world
 from posse.lab.simulation import Simulation
 from posse.randomness import FloatArray, Streams
 
 
-class LateRewards:
-    """The open pulls of a block of runs, by the round in which their rewards arrive.
+class DelayedRewards:
+    """The queue of delayed rewards of a block of runs, by arrival round.
 
-    Delays have a stream of their own, so that all algorithms meet the same.
+    A reward that would arrive after the horizon, or never, is not queued.
     """
 
     def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
         self._delay = simulation.bandit.delay
         self._horizon = simulation.horizon
         self._stream = Streams.for_runs(simulation.seed, runs, "delay")
-        # (4 + d, n) each: row run * N + agent, arm, reward and round of the pull; its features
+        # By arrival round, arrays (4 + d, n): the row run * N + agent of the pull, its arm, its
+        # reward, its round, and its d features.
         self._due: dict[int, list[FloatArray]] = {}
 
-    def heard(
+    def collect_arrivals(
         self,
         t: int,
         arms: NDArray[np.intp],
         rewards: FloatArray,
         contexts: FloatArray | None = None,
     ) -> Heard:
-        """Send off the rewards of round t, (R, N) each, and take in what arrives in it."""
+        """Queue the rewards (R, N) of round t and return the rewards that arrive in it."""
         wait = np.ravel(delays.draw_delays(self._delay, self._stream, arms.shape))
         rows = np.flatnonzero((wait != delays.NEVER) & (t + wait <= self._horizon))
+        # Sorted by delay, rewards of one arrival round are adjacent, and are queued as one slice.
         rows = rows[np.argsort(wait[rows], kind="stable")]
         pulls = np.ravel(arms)[rows], np.ravel(rewards)[rows], np.full(len(rows), t)
-        features = _features(arms, contexts)[:, rows]
+        features = _select_features(arms, contexts)[:, rows]
         sent = np.concatenate([np.stack([rows, *pulls]), features])
         cuts = [*np.flatnonzero(np.diff(wait[rows], prepend=-1)).tolist(), len(rows)]
-        for first, last in pairwise(cuts):  # those that arrive together; np.split is slow
+        for first, last in pairwise(cuts):  # rewards of one arrival round; np.split is slow
             due = t + int(wait[rows[first]])
             self._due.setdefault(due, []).append(sent[:, first:last])
         arrived = np.concatenate([np.zeros((len(sent), 0)), *self._due.pop(t, [])], axis=1)
@@ -57,8 +63,8 @@ class LateRewards:
         return Heard(t, run, agent, arm, arrived[2], pulled, x)
 
 
-def _features(arms: NDArray[np.intp], contexts: FloatArray | None) -> FloatArray:
-    """The features of the arms pulled, (d, R N); none where there are no contexts."""
+def _select_features(arms: NDArray[np.intp], contexts: FloatArray | None) -> FloatArray:
+    """Select the features of the arms pulled, (d, R N); d = 0 without contexts."""
     if contexts is None:
         return np.empty((0, arms.size))
     if contexts.ndim == 4:
@@ -66,46 +72,46 @@ def _features(arms: NDArray[np.intp], contexts: FloatArray | None) -> FloatArray
     return contexts.reshape(arms.size, -1).T
 
 
-# What the rounds of some runs bring, as the reference engine draws it: rewards and W(t).
+class BlockEnvironment:
+    """The environment of a block of runs: true means, rewards and W(t), round by round.
 
-
-class Rounds:
-    """The world of a block of runs, played round by round.
-
-    It draws from the streams of the runs alone, so whoever plays the same arms meets the same.
+    It draws from the streams of the runs only, so that the same arms get the same rewards.
     """
 
     def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
         s = simulation
-        self.world = world_of(s, runs)
+        self.world = create_world(s, runs)
         self._to_rewards = Streams.for_runs(s.seed, runs, "rewards")
         self._to_network = Streams.for_runs(s.seed, runs, "network")
         self._draw_weights = s.network.sampler(len(runs))
         family: Any = s.bandit.family
-        self._draw_rewards = _drawing(family.at_mean if is_contextual(family) else family)
+        self._draw_rewards = _build_sampler(family.at_mean if is_contextual(family) else family)
         self._first_cell = first_cells(self.world.means)
 
-    def begin(self, t: int) -> FloatArray | None:
-        """Round t begins: what agents see of its visits, (R, N, d) or (R, N, K, d), if anything."""
-        self.world.begin(t)
+    def begin_round(self, t: int) -> FloatArray | None:
+        """Begin round t; return its contexts, (R, N, d) or (R, N, K, d), if there are any."""
+        self.world.begin_round(t)
         return self.world.contexts
 
-    def play(self, t: int, arms: NDArray[np.intp]) -> tuple[NDArray[np.intp], FloatArray, Any]:
-        """Play the arms (R, N) of round t: their cells among all means, rewards (R, N), W(t)."""
-        cells = self._first_cell + arms  # take_along_axis, which is slower, finds them twice
+    def play_round(
+        self, t: int, arms: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], FloatArray, Any]:
+        """Play the arms (R, N) of round t: their cells in the means, rewards (R, N), and W(t)."""
+        cells = self._first_cell + arms  # flat indices: faster than take_along_axis, and used twice
         rewards = self._draw_rewards(self.world.means.take(cells), self._to_rewards)
         return cells, rewards, self._draw_weights(self._to_network, t)
 
 
-def _drawing(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
-    """How a family draws rewards: one of the user's may draw anything, so it is looked at."""
+def _build_sampler(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
+    """Return the family's `draw_rewards`, with validation of its rewards if user-defined."""
+    # Validation of every reward costs time, and the families of the library are tested.
     if type(family) in FAMILIES.values() and not isinstance(family, Grid):
-        drawn: Callable[[FloatArray, Streams], FloatArray] = family.draw_rewards
-        return drawn
+        draw: Callable[[FloatArray, Streams], FloatArray] = family.draw_rewards
+        return draw
     low = family.rewards.low
     high = family.rewards.high
 
-    def checked(means: FloatArray, generator: Streams) -> FloatArray:
+    def draw_validated(means: FloatArray, generator: Streams) -> FloatArray:
         rewards = np.asarray(family.draw_rewards(means, generator), dtype=np.float64)
         if rewards.shape != means.shape:
             raise ValueError(
@@ -120,4 +126,4 @@ def _drawing(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
             )
         return rewards
 
-    return checked
+    return draw_validated

@@ -1,4 +1,4 @@
-"""Sketches of the weights of pulls beside the beliefs of a block of runs (`keep=("signs",)`)."""
+"""Recorder: regret, pulls and `keep=` arrays of a block of runs, round by round."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from posse.randomness import FloatArray, Streams
 
 
 class Sketches:
-    """What `posse.calibrate` asks of every belief: (1 + SIGNS, R, N, K).
+    """Sketches of the weights of the pulls in every belief (`keep="signs"`): (1 + SIGNS, R, N, K).
 
-    They learn by Algorithm 1's own two equations, from signs with a stream of their own, so that
-    whoever keeps them sees the same regret as who does not.
+    `posse.calibrate` estimates the effective sample size of a belief from them. They follow the
+    two equations of Algorithm 1, applied to random signs with a stream of their own, so that
+    keeping them changes no regret.
     """
 
     def __init__(self, simulation: Simulation, problem: Problem, runs: Sequence[int]) -> None:
-        algorithm: Any = simulation.algorithm  # decentralized, or it was refused
+        algorithm: Any = simulation.algorithm  # validated: Decentralized
         self._rate = algorithm.rate(problem)
         self._fading = algorithm.fading
         self._signs = Streams.for_runs(simulation.seed, runs, "signs")
@@ -34,17 +35,14 @@ class Sketches:
         self.values: FloatArray = calibration.create_sketch(between, problem.n_arms)
 
     def learn(self, arms: NDArray[np.intp], weights: Any) -> None:
-        """Fade as the beliefs do, add a round's pulls (R, N), then merge with the round's W(t)."""
+        """Fade as the beliefs do, observe the pulls (R, N) of a round, then merge by W(t)."""
         faded = self.values if self._fading == 1.0 else self._fading * self.values
         updated = calibration.update_sketch(faded, arms, self._rate, self._signs)
         self.values = beliefs.merge(updated, weights)
 
 
-# What the reference engine writes down of a block of runs, round by round.
-
-
-class Tally:
-    """Cumulative pseudo-regret at the recorded rounds, pulls, and what else is to be kept."""
+class Recorder:
+    """Records cumulative pseudo-regret at the recorded rounds, pulls, and `keep=` arrays."""
 
     def __init__(
         self,
@@ -63,81 +61,87 @@ class Tally:
         self._world = world
         self._order = world.order
         self._per_agent = simulation.bandit.per_agent
-        # where gaps drift, a round that costs nothing cannot be taken off at the end
+        # Uncharged rounds are subtracted at the end, by their gaps. Where gaps drift, as those of
+        # non-stationary bandits, that is impossible, and these rounds are never added.
         self._free_rounds = simulation.uncharged_rounds if world.changes else 0
         self._pulls = np.zeros((n_runs, n_agents, n_arms), dtype=np.int32)
         self._regret = np.zeros((n_runs, len(times)))
-        self._so_far = np.zeros(n_runs)
+        self._total_regret = np.zeros(n_runs)
         self._column = {int(t): column for column, t in enumerate(times)}
         self._first_cell = first_cells(world.means)
         of_agents = np.arange(0, self._pulls.size, n_arms).reshape(n_runs, n_agents)
-        self._to_pulls = of_agents - self._first_cell  # from a cell to the agent's count of it
-        self._kept: dict[str, FloatArray] = {}
+        # Means have M = 1 or N rows of arms, pulls always N: this is the offset from a cell in the
+        # means to the count of that agent in pulls.
+        self._to_pulls = of_agents - self._first_cell
+        self._arrays: dict[str, FloatArray] = {}
         if "agents" in simulation.keep:
-            self._kept["agents"] = np.zeros((n_runs, n_agents, len(times)))
-            self._of_agents = np.zeros((n_runs, n_agents))
+            self._arrays["agents"] = np.zeros((n_runs, n_agents, len(times)))
+            self._agent_totals = np.zeros((n_runs, n_agents))
         if "means" in simulation.keep:
-            self._kept["means"] = self._means_now()
+            self._arrays["means"] = self._current_means()
             if world.changes:
-                between = self._kept["means"].shape[1:]
-                self._kept["means"] = np.zeros((n_runs, len(times), *between))
+                between = self._arrays["means"].shape[1:]
+                self._arrays["means"] = np.zeros((n_runs, len(times), *between))
         if "messages" in simulation.keep:
-            self._kept["messages"] = np.zeros((n_runs, len(times)))
-            self._sent = np.zeros(n_runs)
+            self._arrays["messages"] = np.zeros((n_runs, len(times)))
+            self._total_sent = np.zeros(n_runs)
         if "beliefs" in simulation.keep:
-            shape = belief_of(state, simulation.algorithm, problem).shape
-            self._kept["beliefs"] = np.zeros((n_runs, len(times), shape[0], n_agents, n_arms))
+            shape = extract_belief(state, simulation.algorithm, problem).shape
+            self._arrays["beliefs"] = np.zeros((n_runs, len(times), shape[0], n_agents, n_arms))
         if "signs" in simulation.keep:
             self._sketches = Sketches(simulation, problem, runs)
             shape = (n_runs, len(times), len(self._sketches.values), n_agents, n_arms)
-            self._kept["signs"] = np.zeros(shape)
+            self._arrays["signs"] = np.zeros(shape)
 
-    def add(
+    def record_round(
         self,
         t: int,
-        cells: NDArray[np.intp],  # (R, N) where the arms played are among all means (R, M, K)
+        cells: NDArray[np.intp],  # (R, N) flat indices of the arms played in the means (R, M, K)
         state: Any,
         weights: Any,
     ) -> None:
-        """Charge round t's arms: the gaps of the arms played, averaged over agents."""
+        """Charge round t: the gaps of the arms played, averaged over agents."""
         gaps = self._world.gaps.take(cells)  # (R, N)
         if t <= self._free_rounds:
             gaps = np.zeros_like(gaps)
-        self._so_far += gaps.mean(axis=1)
+        self._total_regret += gaps.mean(axis=1)
+        # Cells are distinct within a round (one arm an agent), so that plain indexing counts right.
         self._pulls.reshape(-1)[self._to_pulls + cells] += 1
-        if "agents" in self._kept:
-            self._of_agents += gaps
-        if "messages" in self._kept:
-            self._sent += self._numbers_sent(t, state, weights)
-        if "signs" in self._kept:
+        if "agents" in self._arrays:
+            self._agent_totals += gaps
+        if "messages" in self._arrays:
+            self._total_sent += self._count_numbers_sent(t, state, weights)
+        if "signs" in self._arrays:
             self._sketches.learn(cells - self._first_cell, weights)
         if t in self._column:
-            self._record(self._column[t], state)
+            self._record_column(self._column[t], state)
 
-    def _record(self, column: int, state: Any) -> None:
-        self._regret[:, column] = self._so_far
-        if "agents" in self._kept:
-            self._kept["agents"][:, :, column] = self._of_agents
-        if "means" in self._kept and self._world.changes:
-            self._kept["means"][:, column] = self._means_now()
-        if "messages" in self._kept:
-            self._kept["messages"][:, column] = self._sent
-        if "beliefs" in self._kept:
-            belief = np.swapaxes(belief_of(state, self._simulation.algorithm, self._problem), 0, 1)
-            self._kept["beliefs"][:, column] = in_callers_order(belief, self._order)
-        if "signs" in self._kept:
+    def _record_column(self, column: int, state: Any) -> None:
+        self._regret[:, column] = self._total_regret
+        if "agents" in self._arrays:
+            self._arrays["agents"][:, :, column] = self._agent_totals
+        if "means" in self._arrays and self._world.changes:
+            self._arrays["means"][:, column] = self._current_means()
+        if "messages" in self._arrays:
+            self._arrays["messages"][:, column] = self._total_sent
+        if "beliefs" in self._arrays:
+            belief = np.swapaxes(
+                extract_belief(state, self._simulation.algorithm, self._problem), 0, 1
+            )
+            self._arrays["beliefs"][:, column] = in_callers_order(belief, self._order)
+        if "signs" in self._arrays:
             sketches = np.swapaxes(self._sketches.values, 0, 1)
-            self._kept["signs"][:, column] = in_callers_order(sketches, self._order)
+            self._arrays["signs"][:, column] = in_callers_order(sketches, self._order)
 
-    def _means_now(self) -> FloatArray:
-        """The true means of the round in the caller's order: (R, K), or (R, N, K)."""
+    def _current_means(self) -> FloatArray:
+        """Give the true means of the round in the caller's order: (R, K), or (R, N, K)."""
         means = in_callers_order(self._world.means, self._order)
         return means if self._per_agent else means[:, 0]
 
-    def _numbers_sent(self, t: int, state: Any, weights: Any) -> FloatArray:
-        """How many numbers an agent sends in round t, on average: (R,)."""
+    def _count_numbers_sent(self, t: int, state: Any, weights: Any) -> FloatArray:
+        """Count the numbers that an agent sends in round t, on average: (R,)."""
         p = self._problem
-        algorithm: Any = self._simulation.algorithm  # which has the method, or was refused
+        algorithm: Any = self._simulation.algorithm  # validated: it has numbers_sent
         links = count_links_in_use(weights, p.n_runs, p.n_agents)
         sent: FloatArray = np.asarray(algorithm.numbers_sent(state, t, links), dtype=np.float64)
         if sent.shape != (p.n_runs,) or not (sent >= 0).all():
@@ -147,33 +151,33 @@ class Tally:
             )
         return np.asarray(sent / p.n_agents)
 
-    def block(self) -> Block:
-        """The outcome, in the caller's order of arms."""
+    def to_block(self) -> Block:
+        """Return the arrays in the caller's order of arms."""
         s = self._simulation
         times = self._simulation.times
-        free = 0 if self._world.changes else s.uncharged_rounds  # or they were not charged at all
+        free = 0 if self._world.changes else s.uncharged_rounds  # else never added, see __init__
         # (R, M, K)
         gaps = self._world.gaps
-        kept = dict(self._kept)
+        arrays = dict(self._arrays)
         regret = without_forced_pulls(self._regret, times, gaps.mean(axis=1), free)
-        if "agents" in kept:
+        if "agents" in arrays:
             of_agents = np.broadcast_to(gaps, self._pulls.shape).reshape(-1, gaps.shape[-1])
-            rows = kept["agents"].reshape(-1, len(times))
+            rows = arrays["agents"].reshape(-1, len(times))
             charged = without_forced_pulls(rows, times, of_agents, free)
-            kept["agents"] = charged.reshape(kept["agents"].shape)
-        return Block(regret, in_callers_order(self._pulls, self._order), kept)
+            arrays["agents"] = charged.reshape(arrays["agents"].shape)
+        return Block(regret, in_callers_order(self._pulls, self._order), arrays)
 
 
 def first_cells(means: FloatArray) -> NDArray[np.intp]:
-    """Where the arms of each run and agent begin among all means (R, M, K): (R, M)."""
+    """Give the flat index of arm 0 of every run and agent in the means (R, M, K): (R, M)."""
     n_runs, n_rows, n_arms = means.shape
     return np.arange(0, means.size, n_arms).reshape(n_runs, n_rows)
 
 
-def belief_of(state: Any, algorithm: Any, problem: Problem) -> FloatArray:
-    """The beliefs of a state, (D, R, N, K), refused where it has none."""
+def extract_belief(state: Any, algorithm: Any, problem: Problem) -> FloatArray:
+    """Extract the beliefs (D, R, N, K) of a state, or refuse a state without beliefs."""
     belief: Any = getattr(state, "belief", None)
-    if np.ndim(belief) == 4 and belief.shape[-1] == 1:  # one theta for all arms
+    if np.ndim(belief) == 4 and belief.shape[-1] == 1:  # one theta is shared by all arms
         belief = np.broadcast_to(belief, (*belief.shape[:-1], problem.n_arms))
     shape = (problem.n_runs, problem.n_agents, problem.n_arms)
     if np.ndim(belief) != 4 or np.shape(belief)[1:] != shape:

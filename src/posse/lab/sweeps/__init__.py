@@ -1,1 +1,1 @@
-"""Sweeps: one experiment over a grid of its settings, kept part by part."""
+"""Sweeps: one experiment over a grid of its settings, stored part by part."""

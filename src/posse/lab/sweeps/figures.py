@@ -1,4 +1,8 @@
-"""Which part of a sweep a figure shows, and along which of its dimensions."""
+"""Figures of a sweep: final regret along one key, or over two keys as a heat map.
+
+A figure gives roles (x, hue, row, y) to dimensions of the sweep; all other dimensions are fixed to
+one value by `where`, since an average over settings would answer no question.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 
 from posse import validation
 from posse.lab import plots
-from posse.lab.sweeps.grid import Axis, Label, label_of
+from posse.lab.sweeps.grid import Axis, Label, format_label
 from posse.randomness import FloatArray
 
 if TYPE_CHECKING:
@@ -26,17 +30,17 @@ Row = Mapping[str, Any]  # of the sweep's table
 class Dimension:
     """An axis of the grid, or the algorithms.
 
-    points: where it is shown
-    labels: of all its points, by each of its names: its keys in short, and for a paired list all
-            of them in one
+    points: the indices that the figure shows
+    labels: of all its points, by name: a name for every key, in short, and for a paired list one
+            more that joins all its keys
     """
 
     points: tuple[int, ...]
     labels: Mapping[str, tuple[Label, ...]]
 
     @classmethod
-    def of_axis(cls, axis: Axis, names: Mapping[str, str]) -> Dimension:
-        """The dimension of an axis of the grid, whose keys have these short names."""
+    def from_axis(cls, axis: Axis, names: Mapping[str, str]) -> Dimension:
+        """Make a dimension of an axis of the grid, by the short names of its keys."""
         short = [names[key] for key in axis.keys]
         columns = dict(zip(short, zip(*axis.labels, strict=True), strict=True))
         joint = tuple(" & ".join(map(str, labels)) for labels in axis.labels)
@@ -45,140 +49,151 @@ class Dimension:
 
     @property
     def name(self) -> str:
-        """The name that tells all its points apart."""
+        """The name whose labels distinguish all points."""
         return list(self.labels)[-1]
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A dimension as a figure shows it: its name and the labels of its points, no two alike."""
+class ShownDimension:
+    """A dimension as a figure shows it: its name and distinct labels of its points."""
 
     name: str
     labels: tuple[Label, ...]
 
     @property
     def is_numeric(self) -> bool:
-        """Whether its labels are numbers, to be placed as such."""
+        """Whether all labels are numbers."""
         return all(isinstance(x, int | float) and not isinstance(x, bool) for x in self.labels)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows of a sweep's table by their places along the dimensions shown.
+    """The rows of a sweep's table, by their places along the dimensions shown.
 
-    shown: by role, such as x and hue; None where a role was given nothing
-    rows:  by the place on each of them, 0 where there is none
-    fixed: what was chosen elsewhere, in words; empty if all is shown
+    by_role: the dimension of every role, such as x and hue; None of an unused role
+    rows:    by the place along every role, 0 for an unused role
+    fixed:   the values of all other dimensions, as text; empty if there are none
     """
 
-    shown: Mapping[str, Shown | None]
+    by_role: Mapping[str, ShownDimension | None]
     rows: Mapping[tuple[int, ...], Row]
     fixed: str
 
-    def labels(self, role: str) -> tuple[Label, ...]:
-        """The labels along a role's dimension."""
-        shown = self.shown[role]
-        return ("",) if shown is None else shown.labels
+    def list_labels(self, role: str) -> tuple[Label, ...]:
+        """List the labels along the dimension of a role."""
+        dimension = self.by_role[role]
+        return ("",) if dimension is None else dimension.labels
 
 
 def lay_out(
     sweep: Sweep, roles: Mapping[str, str | None], where: Mapping[str, Any] | None
 ) -> Layout:
-    """What a figure shows, where each role (x, hue, ...) has the name of a dimension.
+    """Lay out a figure, given the name of a dimension for every role (x, hue, ...).
 
-    A dimension of several values that no role has must be chosen from by `where`: an average
-    over settings would be an answer to a question that nobody asked.
+    A dimension of several values without a role must be fixed by `where`.
     """
-    given = chosen(sweep, where)
-    whole = dimensions(sweep)
-    roles = {role: None if name is None else known(sweep, name) for role, name in roles.items()}
-    numbers = {role: None if name is None else _number(given, name) for role, name in roles.items()}
-    for role, other in _pairs(list(numbers)):
-        if numbers[role] is not None and numbers[role] == numbers[other]:
-            raise ValueError(f"{role} and {other} must be different, got {roles[role]!r} for both")
-    for number, dimension in enumerate(given):
+    selected = select_points(sweep, where)
+    whole = list_dimensions(sweep)
+    roles = {
+        role: None if name is None else resolve_name(sweep, name) for role, name in roles.items()
+    }
+    numbers = {
+        role: None if name is None else _find_dimension(selected, name)
+        for role, name in roles.items()
+    }
+    # Two roles of one dimension would show only the diagonal of the grid.
+    for role, second_role in _list_pairs(list(numbers)):
+        if numbers[role] is not None and numbers[role] == numbers[second_role]:
+            raise ValueError(
+                f"{role} and {second_role} must be different, got {roles[role]!r} for both"
+            )
+    for number, dimension in enumerate(selected):
         if number not in numbers.values() and len(dimension.points) > 1:
             _refuse_unnamed(dimension, [role for role, name in roles.items() if name is None])
-    shown = {
-        role: None if number is None else _shown(given[number], str(roles[role]))
+    by_role = {
+        role: None if number is None else _show_dimension(selected[number], str(roles[role]))
         for role, number in numbers.items()
     }
+    # The title names what is fixed, the algorithm first.
     fixed = [
         f"{dimension.name} = {dimension.labels[dimension.name][dimension.points[0]]}"
-        for number, dimension in [(len(given) - 1, given[-1]), *enumerate(given[:-1])]
+        for number, dimension in [(len(selected) - 1, selected[-1]), *enumerate(selected[:-1])]
         if number not in numbers.values() and len(whole[number].points) > 1
     ]
     rows = {}
-    for point, row in _rows(sweep):
+    for point, row in _locate_rows(sweep):
         places = [
-            d.points.index(i) if i in d.points else None for d, i in zip(given, point, strict=True)
+            d.points.index(i) if i in d.points else None
+            for d, i in zip(selected, point, strict=True)
         ]
         if None not in places:
             rows[tuple(0 if n is None else places[n] or 0 for n in numbers.values())] = row
-    return Layout(shown, rows, ", ".join(fixed))
+    return Layout(by_role, rows, ", ".join(fixed))
 
 
-def dimensions(sweep: Sweep) -> list[Dimension]:
-    """All dimensions: the axes of the grid, then the algorithms."""
+def list_dimensions(sweep: Sweep) -> list[Dimension]:
+    """List all dimensions: the axes of the grid, then the algorithms."""
     names = sweep.algorithms
     algorithms = Dimension(tuple(range(len(names))), {ALGORITHM: tuple(names)})
     short = sweep.grid.short_names()
-    return [*(Dimension.of_axis(axis, short) for axis in sweep.grid.axes), algorithms]
+    return [*(Dimension.from_axis(axis, short) for axis in sweep.grid.axes), algorithms]
 
 
-def known(sweep: Sweep, name: Any) -> str:
-    """The name of a dimension in short: keys may be written in full, too."""
-    names = [each for dimension in dimensions(sweep) for each in dimension.labels]
+def resolve_name(sweep: Sweep, name: Any) -> str:
+    """Resolve the name of a dimension: a short name, or a key in full."""
+    names = [label_name for dimension in list_dimensions(sweep) for label_name in dimension.labels]
     short = sweep.grid.short_names()
     return short.get(name) or validation.validate_choice("key", name, names)
 
 
-def chosen(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimension]:
-    """All dimensions with the points that `where` leaves of them."""
-    found = dimensions(sweep)
+def select_points(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimension]:
+    """Restrict all dimensions to the points that `where` selects."""
+    selected = list_dimensions(sweep)
     if where is not None and not isinstance(where, Mapping):
         raise ValueError(
             f"where must be a dict of key to value, got {validation.format_value(where)}"
         )
     for full, value in (where or {}).items():
-        key = known(sweep, full)
-        number = _number(found, key)
-        dimension = found[number]
-        labels = found[number].labels[key]
-        wanted = [label_of(each) for each in (value if isinstance(value, list) else [value])]
-        for each in wanted:
-            if each not in labels:
-                there = ", ".join(map(repr, dict.fromkeys(labels)))
+        key = resolve_name(sweep, full)
+        number = _find_dimension(selected, key)
+        dimension = selected[number]
+        labels = selected[number].labels[key]
+        wanted_labels = [
+            format_label(item) for item in (value if isinstance(value, list) else [value])
+        ]
+        for item in wanted_labels:
+            if item not in labels:
+                available = ", ".join(map(repr, dict.fromkeys(labels)))
                 raise ValueError(
-                    f"where: {key} = {validation.format_value(each)} "
-                    f"is not in the sweep: it has {there}"
+                    f"where: {key} = {validation.format_value(item)} "
+                    f"is not in the sweep: it has {available}"
                 )
-        left = tuple(point for point in dimension.points if labels[point] in wanted)
-        if not left:
+        remaining = tuple(point for point in dimension.points if labels[point] in wanted_labels)
+        if not remaining:
             raise ValueError(f"where leaves nothing of {dimension.name}")
-        found[number] = Dimension(left, dimension.labels)
-    return found
+        selected[number] = Dimension(remaining, dimension.labels)
+    return selected
 
 
-def _number(given: Sequence[Dimension], name: str) -> int:
-    """Which dimension goes by a name."""
-    return next(i for i, dimension in enumerate(given) if name in dimension.labels)
+def _find_dimension(candidates: Sequence[Dimension], name: str) -> int:
+    """Find the index of the dimension with a name."""
+    return next(i for i, dimension in enumerate(candidates) if name in dimension.labels)
 
 
-def _shown(dimension: Dimension, name: str) -> Shown:
-    """A dimension by one of its names; by that of the whole where it does not tell all apart."""
+def _show_dimension(dimension: Dimension, name: str) -> ShownDimension:
+    """Show a dimension by one of its names, or by the joint name if labels would coincide."""
     labels = [dimension.labels[name][point] for point in dimension.points]
     if len(set(labels)) < len(labels):
         name = dimension.name
         labels = [dimension.labels[name][point] for point in dimension.points]
-    return Shown(name, tuple(labels))
+    return ShownDimension(name, tuple(labels))
 
 
-def _rows(sweep: Sweep) -> list[tuple[tuple[int, ...], Row]]:
-    """Each row of the table with its place on all dimensions."""
+def _locate_rows(sweep: Sweep) -> list[tuple[tuple[int, ...], Row]]:
+    """Pair every row of the table with its indices on all dimensions."""
     names = sweep.algorithms
     points = [(*cell.point, names.index(name)) for cell in sweep.plan for name in cell.jobs]
-    return list(zip(points, sweep._rows, strict=True))
+    return list(zip(points, sweep.rows, strict=True))
 
 
 def _refuse_unnamed(dimension: Dimension, free: Sequence[str]) -> None:
@@ -190,29 +205,27 @@ def _refuse_unnamed(dimension: Dimension, free: Sequence[str]) -> None:
     )
 
 
-def _pairs(names: Sequence[str]) -> list[tuple[str, str]]:
-    return [(one, two) for i, one in enumerate(names) for two in names[i + 1 :]]
+def _list_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(first, second) for i, first in enumerate(names) for second in names[i + 1 :]]
 
-
-# A sweep as figures: final regret along one key, or over two as a heat map.
 
 _REGRET = "final regret per agent"
-_SPREAD = 0.5  # of the distance between two categories, for what stands side by side
-_TICKS = 9  # more values than this of a numeric key are not all written
+_SPREAD = 0.5  # of the distance between two categories, over which their points are spread
+_TICKS = 9  # a numeric axis with more values has the ticks that matplotlib chooses
 
 
-def plot(
+def draw_plot(
     sweep: Sweep,
     x: str | None = None,
     hue: str | None = None,
     row: str | None = None,
     where: Mapping[str, Any] | None = None,
 ) -> list[Axes]:
-    """Draw final regret against a key, a curve for each value of hue, axes for each of row."""
-    layout = lay_out(sweep, _roles(sweep, x, hue, row, where), where)
-    facets = layout.labels("row")
+    """Draw final regret against a key, a curve for every value of hue, axes for every row."""
+    layout = lay_out(sweep, _choose_roles(sweep, x, hue, row, where), where)
+    facets = layout.list_labels("row")
     figure_axes = _new_axes(len(facets))
-    regrets = np.array([each["regret"] for each in layout.rows.values()])
+    regrets = np.array([table_row["regret"] for table_row in layout.rows.values()])
     log = plots.log_bottom(regrets) if plots.is_wide(regrets) else None
     bottom = log or 0.0
     curves = [_draw_curves(axes, layout, i, bottom) for i, axes in enumerate(figure_axes)]
@@ -222,75 +235,84 @@ def plot(
             axes.set_yscale("log", nonpositive="clip")
             _write_plainly(axes.yaxis)
         axes.set_ylim(bottom=bottom)
-        shown = layout.shown["row"]
+        row_dimension = layout.by_role["row"]
         title = ", ".join(
-            filter(None, ["" if shown is None else f"{shown.name} = {facet}", layout.fixed])
+            filter(
+                None,
+                ["" if row_dimension is None else f"{row_dimension.name} = {facet}", layout.fixed],
+            )
         )
         if title:
             axes.set_title(title, parse_math=False)
-        _name_curves(axes, lines, layout.shown["hue"], layout.shown["x"])
+        _name_curves(axes, lines, layout.by_role["hue"], layout.by_role["x"])
     return figure_axes
 
 
-def heat_map(
+def draw_heat_map(
     sweep: Sweep,
     x: str | None = None,
     y: str | None = None,
     algorithm: str | None = None,
     where: Mapping[str, Any] | None = None,
 ) -> Axes:
-    """Draw the final regret of one algorithm over two keys, each cell with its number."""
+    """Draw the final regret of one algorithm over two keys, with the number in every cell."""
     if algorithm is None and len(sweep.algorithms) == 1:
         algorithm = sweep.algorithms[0]
     if algorithm is None:
         raise ValueError(f"algorithm must be given, one of {', '.join(sweep.algorithms)}")
     validation.validate_choice("algorithm", algorithm, sweep.algorithms)
     where = dict(where or {}) | {ALGORITHM: algorithm}
-    x, y = _two(sweep, x, y, where)
+    x, y = _choose_two_keys(sweep, x, y, where)
     layout = lay_out(sweep, {"x": x, "y": y}, where)
-    columns = layout.labels("x")
-    lines = layout.labels("y")
+    columns = layout.list_labels("x")
+    lines = layout.list_labels("y")
     values = np.full((len(lines), len(columns)), np.nan)
-    for (column, line), each in layout.rows.items():
-        values[line, column] = each["regret"]
+    for (column, line), table_row in layout.rows.items():
+        values[line, column] = table_row["regret"]
     axes = _new_axes(1)[0]
     _draw_heat(axes, values)
     for labels, set_ticks, set_label, role in (
         (columns, axes.set_xticks, axes.set_xlabel, "x"),
         (lines, axes.set_yticks, axes.set_ylabel, "y"),
     ):
-        set_ticks(range(len(labels)), list(map(_short, labels)))
-        shown = layout.shown[role]
-        set_label("" if shown is None else shown.name, parse_math=False)
+        set_ticks(range(len(labels)), list(map(_shorten_label, labels)))
+        dimension = layout.by_role[role]
+        set_label("" if dimension is None else dimension.name, parse_math=False)
     _turn_long_labels(axes, columns)
     axes.set_title(layout.fixed or str(algorithm), parse_math=False)
     return axes
 
 
-def _roles(
+def _choose_roles(
     sweep: Sweep, x: str | None, hue: str | None, row: str | None, where: Mapping[str, Any] | None
 ) -> dict[str, str | None]:
-    """What was left open: hue is the algorithm if there are several, x the first key that has."""
-    given = chosen(sweep, where)
-    hue, row = (None if each is None else known(sweep, each) for each in (hue, row))
-    if hue is None and ALGORITHM not in (x, row) and len(given[-1].points) > 1:
+    """Choose the roles not given: hue the algorithm, x the first key with several values."""
+    selected = select_points(sweep, where)
+    hue, row = (
+        None if candidate is None else resolve_name(sweep, candidate) for candidate in (hue, row)
+    )
+    if hue is None and ALGORITHM not in (x, row) and len(selected[-1].points) > 1:
         hue = ALGORITHM
     if x is None:
-        free = [each for each in given[:-1] if not {hue, row} & set(each.labels)]
-        free.sort(key=lambda each: len(each.points) == 1)  # in their order otherwise
+        free = [candidate for candidate in selected[:-1] if not {hue, row} & set(candidate.labels)]
+        free.sort(key=lambda candidate: len(candidate.points) == 1)  # in their order otherwise
         if not free:
             raise ValueError("x must be given: hue and row have all keys of the sweep")
         x = free[0].name
     return {"x": x, "hue": hue, "row": row}
 
 
-def _two(
+def _choose_two_keys(
     sweep: Sweep, x: str | None, y: str | None, where: Mapping[str, Any]
 ) -> tuple[str | None, str | None]:
-    """The two keys of a heat map; those left open are the first ones of several values."""
-    given = chosen(sweep, where)[:-1]
-    x, y = (None if each is None else known(sweep, each) for each in (x, y))
-    free = [each.name for each in given if len(each.points) > 1 and not {x, y} & set(each.labels)]
+    """Choose the keys of a heat map that are not given: the first ones with several values."""
+    selected = select_points(sweep, where)[:-1]
+    x, y = (None if candidate is None else resolve_name(sweep, candidate) for candidate in (x, y))
+    free = [
+        candidate.name
+        for candidate in selected
+        if len(candidate.points) > 1 and not {x, y} & set(candidate.labels)
+    ]
     if x is None and free:
         x = free.pop(0)
     if y is None and free:
@@ -301,24 +323,24 @@ def _two(
 
 
 def _new_axes(rows: int) -> list[Axes]:
-    """Axes below each other in one figure that pyplot knows."""
+    """Open a figure of pyplot with axes below each other."""
     if rows == 1:
         return [plots.new_axes()]
     import matplotlib.pyplot as plt
 
     with plots.ignore_open_figures():
-        _, found = plt.subplots(
+        _, grid_axes = plt.subplots(
             rows, 1, figsize=(7.2, 3.0 * rows), dpi=150, layout="constrained",
             sharex=True, sharey=True, squeeze=False,
         )  # fmt: skip
-    for axes in found[:, 0]:
-        plots.dress(axes)
+    for axes in grid_axes[:, 0]:
+        plots.style_axes(axes)
         axes.tick_params(labelbottom=True)
-    return list(found[:, 0])
+    return list(grid_axes[:, 0])
 
 
 def _write_plainly(axis: Any) -> None:
-    """Numbers as they are at 1, 2 and 5 of each decade, not as powers of ten."""
+    """Label 1, 2 and 5 of every decade with plain numbers, not with powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -327,84 +349,87 @@ def _write_plainly(axis: Any) -> None:
 
 
 def _draw_curves(axes: Axes, layout: Layout, facet: int, bottom: float) -> list[Any]:
-    """A curve with its interval for each value of hue; side by side where x has no numbers.
+    """Draw a curve with its interval for every value of hue; points side by side for categories.
 
-    bottom: of the axis; below it an interval that reaches zero would have no end
+    bottom: of the axis, to which intervals are clipped: a logarithmic axis has no zero
     """
-    shown = layout.shown["x"]
-    assert shown is not None
-    names = _names(layout)
-    places = _places(shown)
+    x_dimension = layout.by_role["x"]
+    assert x_dimension is not None
+    names = _name_hues(layout)
+    places = _place_labels(x_dimension)
     side = _SPREAD / max(1, len(names))
     lines = []
     for number, name in enumerate(names):
-        found = [(i, layout.rows.get((i, number, facet))) for i in np.argsort(places)]
-        rows = [(i, each) for i, each in found if each is not None]
+        candidates = [(i, layout.rows.get((i, number, facet))) for i in np.argsort(places)]
+        rows = [(i, table_row) for i, table_row in candidates if table_row is not None]
         if not rows:
             continue
-        at = np.array([places[i] for i, _ in rows])
-        mean, low, high = _columns([each for _, each in rows])
+        positions = np.array([places[i] for i, _ in rows])
+        mean, low, high = _collect_estimates([table_row for _, table_row in rows])
+        # Clipped at the bottom, but never above the mean.
         low = np.maximum(low, np.minimum(bottom, mean))
-        look = plots.look(number, points=1)
-        if shown.is_numeric:
-            (line,) = axes.plot(at, mean, label=name, markersize=4, **look)
+        style = plots.line_style(number, points=1)
+        if x_dimension.is_numeric:
+            (line,) = axes.plot(positions, mean, label=name, markersize=4, **style)
             axes.fill_between(
-                at, low, high, color=line.get_color(), alpha=0.18, linewidth=0, zorder=1.5
+                positions, low, high, color=line.get_color(), alpha=0.18, linewidth=0, zorder=1.5
             )
         else:
-            at = at + side * (number - (len(names) - 1) / 2)
+            positions = positions + side * (number - (len(names) - 1) / 2)
             errors = np.nan_to_num([mean - low, high - mean])
             line, *_ = axes.errorbar(
-                at, mean, errors, label=name, **look | {"linestyle": "none", "capsize": 3}
+                positions, mean, errors, label=name, **style | {"linestyle": "none", "capsize": 3}
             )
         lines.append(line)
-    _label_x(axes, shown, places)
+    _label_x(axes, x_dimension, places)
     return lines
 
 
-def _names(layout: Layout) -> list[str]:
-    """What curves are called: an algorithm by its name, a value with its key."""
-    hue = layout.shown["hue"]
+def _name_hues(layout: Layout) -> list[str]:
+    """Name the curves: an algorithm by its name, a value with its key."""
+    hue = layout.by_role["hue"]
     if hue is None or hue.name == ALGORITHM:
-        return list(map(str, layout.labels("hue")))
-    return [f"{hue.name} = {_short(label)}" for label in hue.labels]
+        return list(map(str, layout.list_labels("hue")))
+    return [f"{hue.name} = {_shorten_label(label)}" for label in hue.labels]
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> FloatArray:
+def _collect_estimates(rows: Sequence[Mapping[str, Any]]) -> FloatArray:
     return np.array([[row[key] for row in rows] for key in ("regret", "low", "high")], dtype=float)
 
 
-def _places(shown: Shown) -> FloatArray:
-    if shown.is_numeric:
-        return np.array(shown.labels, dtype=float)
-    return np.arange(len(shown.labels), dtype=float)
+def _place_labels(dimension: ShownDimension) -> FloatArray:
+    if dimension.is_numeric:
+        return np.array(dimension.labels, dtype=float)
+    return np.arange(len(dimension.labels), dtype=float)
 
 
-def _label_x(axes: Axes, shown: Shown, places: FloatArray) -> None:
-    axes.set_xlabel(shown.name, parse_math=False)
-    if shown.is_numeric:
+def _label_x(axes: Axes, dimension: ShownDimension, places: FloatArray) -> None:
+    axes.set_xlabel(dimension.name, parse_math=False)
+    if dimension.is_numeric:
         if places.min() > 0 and plots.is_wide(places):
             axes.set_xscale("log")
         axes.margins(x=0.03)
         if len(places) <= _TICKS:
-            axes.set_xticks(places, list(map(_short, shown.labels)))
+            axes.set_xticks(places, list(map(_shorten_label, dimension.labels)))
             axes.set_xticks([], minor=True)
         return
-    axes.set_xticks(places, list(map(_short, shown.labels)))
+    axes.set_xticks(places, list(map(_shorten_label, dimension.labels)))
     axes.set_xlim(-0.5, len(places) - 0.5)
-    _turn_long_labels(axes, shown.labels)
+    _turn_long_labels(axes, dimension.labels)
 
 
 def _turn_long_labels(axes: Axes, labels: Sequence[Any]) -> None:
-    """Names that would run into each other stand aslant."""
+    """Rotate labels that would overlap."""
     for tick in axes.get_xticklabels():
         tick.set_parse_math(False)
-        if sum(len(_short(label)) + 2 for label in labels) > 70:
+        if sum(len(_shorten_label(label)) + 2 for label in labels) > 70:
             tick.set(rotation=25, ha="right", rotation_mode="anchor")
 
 
-def _name_curves(axes: Axes, lines: list[Any], hue: Shown | None, x: Shown | None) -> None:
-    """Names at the ends of curves, or a legend where they have none or no room for them."""
+def _name_curves(
+    axes: Axes, lines: list[Any], hue: ShownDimension | None, x: ShownDimension | None
+) -> None:
+    """Write names at the ends of curves, or a legend where there is no room."""
     if len(lines) < 2 or hue is None:
         return
     if x is not None and x.is_numeric and plots.label_ends(axes, lines):
@@ -420,8 +445,8 @@ def _draw_heat(axes: Axes, values: FloatArray) -> None:
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    seen = values[np.isfinite(values)]
-    log = bool(seen.size) and seen.min() > 0 and plots.is_wide(seen)
+    finite = values[np.isfinite(values)]
+    log = bool(finite.size) and finite.min() > 0 and plots.is_wide(finite)
     image = axes.imshow(
         values, cmap="viridis_r", aspect="auto", origin="lower", norm=LogNorm() if log else None
     )
@@ -434,14 +459,15 @@ def _draw_heat(axes: Axes, values: FloatArray) -> None:
     for (line, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             red, green, blue, _ = image.to_rgba(np.array(value))
-            light = 0.299 * red + 0.587 * green + 0.114 * blue  # as eyes weigh them
+            # Perceived brightness (ITU-R BT.601) decides between black and white numbers.
+            light = 0.299 * red + 0.587 * green + 0.114 * blue
             axes.text(
-                column, line, plots.short(value), ha="center", va="center", fontsize=size,
+                column, line, plots.format_number(value), ha="center", va="center", fontsize=size,
                 color="black" if light > 0.5 else "white",
             )  # fmt: skip
 
 
-def _short(label: Any) -> str:
-    """A label that an axis has room for."""
+def _shorten_label(label: Any) -> str:
+    """Shorten a label to the room of an axis."""
     text = f"{label:g}" if isinstance(label, float) else str(label)
     return text if len(text) <= 28 else f"{text[:27]}…"

@@ -1,33 +1,27 @@
-"""Sweeps in files: an experiment and a table [sweep] of the values that some of its keys take.
+"""Sweep files: an experiment in TOML with a table [sweep] of keys and their values.
 
 [sweep]
 network.agents = [10, 30]
 "algorithms.*.policy" = ["thompson-sampling", "bayes-ucb"]
 
-[[sweep.paired]]                 # these two in step
+[[sweep.paired]]                 # lists of equal length, taken in step
 network.graph = ["cycle", "star"]
 horizon = [1000, 500]
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posse import validation
 from posse.lab.atomic_files import atomic_write
-from posse.lab.experiments import Experiment, experiment_to_toml, read_file
-from posse.lab.sweeps import sweep as tables
-from posse.lab.sweeps.grid import Grid
+from posse.lab.experiments import Experiment, build_from_file, experiment_to_toml
+from posse.lab.sweeps.grid import SweepGrid
 from posse.serialization import toml
 from posse.serialization.decode import from_data
-
-if TYPE_CHECKING:
-    from posse.lab.sweeps.sweep import Sweep
 
 PAIRED = "paired"
 
@@ -37,101 +31,89 @@ def read_sweep(path: str | os.PathLike[str]) -> tuple[Experiment, dict[Any, Any]
 
     Keys of the table may be written "network.agents" or network.agents.
     """
-    return read_file(path, sweep_from_toml)
+    return build_from_file(path, sweep_from_toml)
 
 
 def sweep_from_toml(text: str) -> tuple[Experiment, dict[Any, Any]]:
-    """The experiment and the grid that TOML text describes."""
+    """Build the experiment and the grid that TOML text describes."""
     data = toml.parse_toml(text)
     if "sweep" not in data:
         raise ValueError(
             "there is no table [sweep], such as [sweep] with the line network.agents = [10, 30]"
         )
-    grid = _grid(data.pop("sweep"))
-    Grid.checked(grid)
+    grid = _parse_grid(data.pop("sweep"))
+    SweepGrid.from_mapping(grid)
     return from_data(Experiment, data), grid
 
 
-def sweep_to_toml(experiment: Experiment, grid: Mapping[Any, Any] | Grid) -> str:
-    """Describe a sweep in TOML, from which `sweep_from_toml` makes an equal one."""
-    made = grid if isinstance(grid, Grid) else Grid.checked(grid)
-    data = made.to_data()
+def sweep_to_toml(experiment: Experiment, grid: Mapping[Any, Any] | SweepGrid) -> str:
+    """Write a sweep as TOML text; `sweep_from_toml` reads an equal one from it."""
+    sweep_grid = grid if isinstance(grid, SweepGrid) else SweepGrid.from_mapping(grid)
+    data = sweep_grid.to_data()
     pairs = data.pop(PAIRED, [])
     for table in [data, *pairs]:
         for key, values in table.items():
             if any(value is None for value in values):
                 raise ValueError(
-                    f"grid: {key} has the value None, which TOML has no word for: write the "
+                    f"grid: {key} has the value None, which TOML cannot represent: write the "
                     "default itself, or leave it out"
                 )
+    # Tables of paired lists come last: TOML would read later keys as theirs.
     sections = [toml.format_section(("sweep",), data)]
     sections += [toml.format_section(("sweep", PAIRED), table, in_array=True) for table in pairs]
     return "\n\n".join([experiment_to_toml(experiment).rstrip(), *sections]) + "\n"
 
 
 def write_sweep(
-    experiment: Experiment, grid: Mapping[Any, Any] | Grid, path: str | os.PathLike[str]
+    experiment: Experiment, grid: Mapping[Any, Any] | SweepGrid, path: str | os.PathLike[str]
 ) -> None:
-    """Write a TOML file, wholly or not at all."""
+    """Write a sweep to a TOML file, atomically."""
     text = sweep_to_toml(experiment, grid)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def save(sweep: Sweep, folder: Path) -> list[Path]:
-    """Write what others read: the table as text, the arrays as netCDF, and the sweep itself."""
-    folder.mkdir(parents=True, exist_ok=True)
-    table, arrays, itself = (folder / name for name in ("table.csv", "sweep.nc", "sweep.toml"))
-    with atomic_write(table) as temporary:
-        sweep.table().to_csv(temporary, index=False)
-    with atomic_write(arrays) as temporary:
-        tables.for_netcdf(sweep.to_xarray()).to_netcdf(temporary, engine="scipy")
-    written = [table, arrays]
-    with contextlib.suppress(ValueError):  # such as None, which TOML cannot hold
-        write_sweep(sweep.experiment, sweep.grid, itself)
-        written.append(itself)
-    return written
-
-
-def _grid(table: Any) -> dict[Any, Any]:
-    """The grid of a table [sweep]."""
+def _parse_grid(table: Any) -> dict[Any, Any]:
+    """Parse a table [sweep]."""
     if not isinstance(table, Mapping):
         raise ValueError(f"sweep must be a table, got {validation.format_value(table)}")
     paired = table.get(PAIRED, [])
-    if not isinstance(paired, list) or not all(isinstance(each, Mapping) for each in paired):
+    if not isinstance(paired, list) or not all(
+        isinstance(pair_table, Mapping) for pair_table in paired
+    ):
         raise ValueError(f"sweep.{PAIRED} must be tables, each under [[sweep.{PAIRED}]]")
-    grid: dict[Any, Any] = _columns({k: v for k, v in table.items() if k != PAIRED})
-    for each in paired:
-        columns = _columns(each)
+    grid: dict[Any, Any] = _collect_columns({k: v for k, v in table.items() if k != PAIRED})
+    for pair_table in paired:
+        columns = _collect_columns(pair_table)
         lengths = {len(values) for values in columns.values()}
         if len(lengths) != 1:
-            told = ", ".join(f"{key} has {len(values)}" for key, values in columns.items())
+            lengths_text = ", ".join(f"{key} has {len(values)}" for key, values in columns.items())
             raise ValueError(
-                f"sweep.{PAIRED}: lists must be of one length: {told or 'none is there'}"
+                f"sweep.{PAIRED}: lists must be of one length: {lengths_text or 'none is there'}"
             )
         grid[tuple(columns)] = list(zip(*columns.values(), strict=True))
     return grid
 
 
-def _columns(table: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The lists of a table by dotted key; one written in two ways would be lost."""
+def _collect_columns(table: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Collect the lists of a table by dotted key; a key written in two ways is refused."""
     columns: dict[str, list[Any]] = {}
-    for key, values in _lists(table):
+    for key, values in _find_lists(table):
         if key in columns:
             raise ValueError(f"sweep: {key} is there twice")
         columns[key] = values
     return columns
 
 
-def _lists(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, list[Any]]]:
-    """The lists in a table and in tables in it, by dotted key."""
+def _find_lists(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
+    """Find the lists in a table and its nested tables, by dotted key."""
     for name, value in table.items():
-        # a key that is written in quotes is dotted already
-        whole = not before and ("." in name)
+        # A quoted key such as "network.agents" is a dotted key already.
+        whole = not prefix and ("." in name)
         part = name if whole or re.fullmatch(r"[^.\"']+", name) else f'"{name}"'
-        key = f"{before}.{part}" if before else part
+        key = f"{prefix}.{part}" if prefix else part
         if isinstance(value, Mapping):
-            yield from _lists(value, key)
+            yield from _find_lists(value, key)
         elif isinstance(value, list):
             yield key, value
         else:

@@ -1,4 +1,8 @@
-"""Keys of an experiment as data: dotted paths such as 'network.agents', read and put in place."""
+"""The grid of a sweep: dotted keys such as 'network.agents', and the values they take.
+
+A grid is a product of axes. An axis is one key and its list of values, or several keys whose lists
+run in step (a paired list).
+"""
 
 from __future__ import annotations
 
@@ -24,19 +28,21 @@ from posse.serialization.encode import find_repr_only, to_data
 
 EVERY = "*"
 _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^."']+?))\s*(\.|$)""")
-# A title changes nothing, and a sweep of single results compares all the same.
-_TOP = [f.name for f in dataclasses.fields(Experiment) if f.name not in ("title", "single")]
+# Not the title, which changes no number, nor `single`: a sweep compares one algorithm too.
+_TOP_KEYS = [f.name for f in dataclasses.fields(Experiment) if f.name not in ("title", "single")]
 
 
-def data_of(experiment: Experiment) -> dict[str, Any]:
-    """An experiment as data that build it again; refused where some part has no name in a file."""
+def experiment_to_data(experiment: Experiment) -> dict[str, Any]:
+    """Encode an experiment as data that rebuilds it; parts that cannot be imported are refused."""
     e = experiment
     data: dict[str, Any] = {
         "bandit": encode.encode_bandit(e.bandit),
         "network": encode.encode_network(e.network),
-        "algorithms": {name: encode.encode_algorithm(each) for name, each in e.algorithms.items()},
+        "algorithms": {
+            name: encode.encode_algorithm(algorithm) for name, algorithm in e.algorithms.items()
+        },
         "horizon": e.horizon,
-        "runs": ranges.to_setting(ranges.runs_of(e.runs)),
+        "runs": ranges.encode_runs(ranges.parse_runs(e.runs)),
         "seed": e.seed,
         "engine": to_data(e.engine),
         "keep": list(e.keep),
@@ -45,21 +51,21 @@ def data_of(experiment: Experiment) -> dict[str, Any]:
         data["record"] = to_data(e.record)
     for path, part in find_repr_only(data).items():
         raise ValueError(
-            f"{path}: {part} has no name by which a file could tell it from others: define it in "
-            "a module, as a function or a frozen dataclass of plain fields"
+            f"{path}: {part} cannot be imported by name: define it in a module, as a function or a "
+            "frozen dataclass of plain fields"
         )
     return data
 
 
-def path_of(key: Any) -> tuple[str, ...]:
-    """The parts of a dotted key; those with dots in them are quoted."""
+def parse_key(key: Any) -> tuple[str, ...]:
+    """Split a dotted key into its parts; a part with a dot in it is quoted."""
     parts = []
     place = 0
     if isinstance(key, str):
-        while found := _PART.match(key, place):
-            parts.append(next(part for part in found.groups()[:3] if part is not None))
-            place = found.end()
-            if not found[4]:
+        while match := _PART.match(key, place):
+            parts.append(next(part for part in match.groups()[:3] if part is not None))
+            place = match.end()
+            if not match[4]:
                 return tuple(parts)
     raise ValueError(
         f"keys of a sweep are such as 'network.agents' (a name with a dot in quotes, as in "
@@ -67,8 +73,8 @@ def path_of(key: Any) -> tuple[str, ...]:
     )
 
 
-def overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
-    """Whether one path leads to a part of the other, or to the same; a star is any algorithm."""
+def paths_overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
+    """Whether one path is a prefix of the other; a star matches any algorithm."""
     algorithms = first[0] == second[0] == "algorithms"
     return all(
         a == b or (algorithms and place == 1 and EVERY in (a, b))
@@ -76,21 +82,21 @@ def overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
     )
 
 
-def put(data: dict[str, Any], key: str, value: Any) -> None:
-    """Set what a key stands for, in place; None leaves it to its default."""
-    path = path_of(key)
-    validation.validate_choice("key", path[0], _TOP)
-    for each in _spelled_out(data, key, path):
-        _put(data, key, each, value)
+def set_key(data: dict[str, Any], key: str, value: Any) -> None:
+    """Set the value of a key in the data of an experiment; None restores the default."""
+    path = parse_key(key)
+    validation.validate_choice("key", path[0], _TOP_KEYS)
+    for target in _expand_star(data, key, path):
+        _set_path(data, key, target, value)
 
 
-def _spelled_out(data: Mapping[str, Any], key: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The paths meant: one, or with a star those of all algorithms that have such a field."""
+def _expand_star(data: Mapping[str, Any], key: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Expand a star into the paths of all algorithms that have such a field."""
     if path[0] != "algorithms" or len(path) == 1:
         return [path]
     names = list(data["algorithms"])
     if path[1] != EVERY:
-        if len(path) > 2:  # a whole algorithm may be a new one
+        if len(path) > 2:  # a key algorithms.NAME may add an algorithm
             validation.validate_choice(f"{key}: algorithm", path[1], names)
         return [path]
     if len(path) == 2:
@@ -98,6 +104,7 @@ def _spelled_out(data: Mapping[str, Any], key: str, path: tuple[str, ...]) -> li
     from posse.algorithms import ALGORITHMS, CONTEXTUAL
     from posse.import_strings import import_object
 
+    # A star means the algorithms that have the field: Isolated has no learning rate.
     kinds = {}
     for name in names:
         entry = data["algorithms"][name]
@@ -105,53 +112,52 @@ def _spelled_out(data: Mapping[str, Any], key: str, path: tuple[str, ...]) -> li
         kinds[name] = import_object(kind) if ":" in kind else (ALGORITHMS | CONTEXTUAL)[kind]
     fields = {name: [f.name for f in dataclasses.fields(kind)] for name, kind in kinds.items()}
     validation.validate_choice(
-        f"{key}: field", path[2], sorted({each for own in fields.values() for each in own})
+        f"{key}: field",
+        path[2],
+        sorted({field_name for field_names in fields.values() for field_name in field_names}),
     )
     return [("algorithms", name, *path[2:]) for name in names if path[2] in fields[name]]
 
 
-def _put(data: dict[str, Any], key: str, path: tuple[str, ...], value: Any) -> None:
+def _set_path(data: dict[str, Any], key: str, path: tuple[str, ...], value: Any) -> None:
     place: Any = data
     for depth, part in enumerate(path[:-1], start=1):
-        inner = place[_index(key, place, part)] if isinstance(place, list) else place.get(part)
-        if isinstance(inner, str):  # a value without fields is its name alone
+        inner = (
+            place[_parse_index(key, place, part)] if isinstance(place, list) else place.get(part)
+        )
+        if isinstance(inner, str):  # a value without fields is written as its name
             inner = {"name": inner}
         if not isinstance(inner, dict | list):
             where = ".".join(path[:depth])
             raise ValueError(f"{key}: the experiment has no table {where} to set this in")
         if isinstance(place, list):
-            place[_index(key, place, part)] = inner
+            place[_parse_index(key, place, part)] = inner
         else:
             place[part] = inner
         place = inner
     if isinstance(place, list):
-        place[_index(key, place, path[-1])] = value
+        place[_parse_index(key, place, path[-1])] = value
     elif value is None:
         place.pop(path[-1], None)
     else:
         place[path[-1]] = value
 
 
-def _index(key: str, items: list[Any], part: str) -> int:
+def _parse_index(key: str, items: list[Any], part: str) -> int:
     if not part.isdecimal() or int(part) >= len(items):
         raise ValueError(f"{key}: {part} must be a place in a list, from 0 to {len(items) - 1}")
     return int(part)
 
-
-# Grids: the values that some keys of an experiment take, as a product of axes.
-#
-# An axis is one key and its list of values, or several keys whose lists run in step (a paired
-# list).
 
 Label = str | int | float | bool
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Some keys that change together, and what they are at each point.
+    """Some keys that change together, and their values at every point.
 
-    values: at each point a value for every key, as plain data.
-    labels: the same as tables and figures show them: numbers and text, no two points alike.
+    values: for every point a value of every key, as plain data
+    labels: the same for tables and figures: numbers and text, distinct between points
     """
 
     keys: tuple[str, ...]
@@ -160,7 +166,7 @@ class Axis:
 
     @property
     def name(self) -> str:
-        """Its key, or all keys of a paired list."""
+        """The key, or all keys of a paired list."""
         return " & ".join(self.keys)
 
     def __len__(self) -> int:
@@ -168,23 +174,23 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Grid:
+class SweepGrid:
     """A product of axes, paired lists last; cells are in the order of nested loops."""
 
     axes: tuple[Axis, ...]
 
     @classmethod
-    def checked(cls, given: Any) -> Grid:
-        """The grid of a dict of key to values, or of a tuple of keys to tuples of values."""
-        if not isinstance(given, Mapping) or not given:
+    def from_mapping(cls, mapping: Any) -> SweepGrid:
+        """Validate a dict of key to values, or of a tuple of keys to tuples of values."""
+        if not isinstance(mapping, Mapping) or not mapping:
             raise ValueError(
                 'grid must be a dict such as {"network.agents": [10, 30]}, '
-                f"got {validation.format_value(given)}"
+                f"got {validation.format_value(mapping)}"
             )
-        # paired lists last, as a file has them
+        # Paired lists come last, as in a file.
         axes = tuple(
             sorted(
-                (_axis(keys, values) for keys, values in given.items()),
+                (_build_axis(keys, values) for keys, values in mapping.items()),
                 key=lambda axis: len(axis.keys) > 1,
             )
         )
@@ -199,12 +205,13 @@ class Grid:
         return tuple(key for axis in self.axes for key in axis.keys)
 
     def short_names(self) -> dict[str, str]:
-        """Each key by as few of its last parts as tell it from the others, for tables."""
-        paths = {key: path_of(key) for key in self.keys}
+        """Shorten every key to as few of its last parts as distinguish it from the others."""
+        paths = {key: parse_key(key) for key in self.keys}
+        # One more part at a time, until all names differ: full keys always do.
         for depth in itertools.count(1):
             names = {}
             for key, path in paths.items():
-                place = path[-1].isdecimal()  # in a list, which it says nothing without
+                place = path[-1].isdecimal()  # an index means nothing without the name of its list
                 names[key] = ".".join(path[-depth - place :])
             if len(set(names.values())) == len(names):
                 break
@@ -219,21 +226,21 @@ class Grid:
         return math.prod(self.shape)
 
     def points(self) -> Iterator[tuple[int, ...]]:
-        """Where each cell is on every axis."""
+        """Iterate over the indices of all cells, on every axis."""
         return itertools.product(*map(range, self.shape))
 
     def settings(self, point: tuple[int, ...]) -> dict[str, Any]:
-        """The value of every key in a cell, as plain data."""
+        """Give the value of every key in a cell, as plain data."""
         pairs = zip(self.axes, point, strict=True)
         return {k: v for axis, i in pairs for k, v in zip(axis.keys, axis.values[i], strict=True)}
 
     def labels(self, point: tuple[int, ...]) -> dict[str, Label]:
-        """The value of every key in a cell, as tables show it."""
+        """Give the label of every key in a cell."""
         pairs = zip(self.axes, point, strict=True)
         return {k: v for axis, i in pairs for k, v in zip(axis.keys, axis.labels[i], strict=True)}
 
     def to_data(self) -> dict[str, Any]:
-        """The grid as plain data: lists by key, paired lists as tables under 'paired'."""
+        """Encode the grid as plain data: lists by key, paired lists as tables under 'paired'."""
         data: dict[str, Any] = {}
         for axis in self.axes:
             columns = dict(zip(axis.keys, map(list, zip(*axis.values, strict=True)), strict=True))
@@ -244,119 +251,123 @@ class Grid:
         return data
 
 
-def words(cell: Mapping[str, Label]) -> str:
-    """A cell as sentences name it."""
+def describe_cell(cell: Mapping[str, Label]) -> str:
+    """Describe a cell, for messages."""
     return ", ".join(f"{key} = {label}" for key, label in cell.items())
 
 
 def _refuse_overlap(first: str, second: str) -> None:
-    """Refuse two keys that set the same thing: the label of one would not be what is played."""
-    if path_of(first) == path_of(second):
+    """Refuse two keys that set the same field: the label of one would be wrong."""
+    if parse_key(first) == parse_key(second):
         raise ValueError(f"grid: {second} is there twice")
-    if not overlap(path_of(first), path_of(second)):
+    if not paths_overlap(parse_key(first), parse_key(second)):
         return
-    outer, inner = sorted((first, second), key=lambda key: (len(path_of(key)), EVERY in key))
-    if EVERY in path_of(first) + path_of(second):
+    # The shorter key contains the longer one.
+    outer, inner = sorted((first, second), key=lambda key: (len(parse_key(key)), EVERY in key))
+    if EVERY in parse_key(first) + parse_key(second):
         advice = "name the algorithms one by one instead of *, each key once"
     else:
         advice = f"keep {inner} alone, or write its values into those of {outer}"
     raise ValueError(f"grid: {outer} and {inner} set the same thing: {advice}")
 
 
-def _axis(keys: Any, values: Any) -> Axis:
-    """An axis; a point that is there twice counts once."""
+def _build_axis(keys: Any, values: Any) -> Axis:
+    """Build an axis; a repeated point counts once."""
     paired = isinstance(keys, tuple)
     names = keys if paired else (keys,)
     for name in names:
-        path_of(name)
+        parse_key(name)
     if not names or len(set(names)) < len(names):
         raise ValueError(
             f"grid: a paired list needs keys, each once, got {validation.format_value(keys)}"
         )
-    shown = " & ".join(names)
+    axis_name = " & ".join(names)
     if isinstance(values, np.ndarray | range):
         values = list(values)
     if not isinstance(values, list | tuple) or not values:
         raise ValueError(
-            f"grid: {shown} needs a list of values, got {validation.format_value(values)}"
+            f"grid: {axis_name} needs a list of values, got {validation.format_value(values)}"
         )
     rows: dict[str, tuple[Any, ...]] = {}
     texts: dict[str, list[Label]] = {}
-    for given in values:
-        row = given if paired else (given,)
+    for point in values:
+        row = point if paired else (point,)
         if not isinstance(row, list | tuple) or len(row) != len(names):
             raise ValueError(
-                f"grid: each value of ({shown}) must be a tuple of {len(names)}, "
-                f"got {validation.format_value(given)}"
+                f"grid: each value of ({axis_name}) must be a tuple of {len(names)}, "
+                f"got {validation.format_value(point)}"
             )
-        plain = tuple(_plain(name, value) for name, value in zip(names, row, strict=True))
-        mark = json.dumps([_alike(each) for each in plain])
+        # Points are compared as JSON, since values may be lists and tables, which do not hash.
+        plain = tuple(_encode_value(name, value) for name, value in zip(names, row, strict=True))
+        mark = json.dumps([_unify_numbers(plain_value) for plain_value in plain])
         if mark not in rows:
             rows[mark] = plain
-            texts[mark] = list(map(_label, plain))
-    return Axis(tuple(names), tuple(rows.values()), _told_apart(list(texts.values())))
+            texts[mark] = list(map(_format_data, plain))
+    return Axis(tuple(names), tuple(rows.values()), _make_distinct(list(texts.values())))
 
 
-def _alike(value: Any) -> Any:
-    """Plain data in which 1 and 1.0 are one number, but no truth value."""
+def _unify_numbers(value: Any) -> Any:
+    """Unify 1 and 1.0 in plain data, so that they count as one point; True stays itself."""
     if isinstance(value, Mapping):
-        return {key: _alike(each) for key, each in value.items()}
+        return {key: _unify_numbers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_alike(each) for each in value]
+        return [_unify_numbers(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _plain(key: str, value: Any) -> Any:
-    """A value as plain data, as short as somebody would write it in a file."""
-    data = short(value)
+def _encode_value(key: str, value: Any) -> Any:
+    """Encode a value as plain data, as short as in a hand-written file."""
+    data = shorten(value)
     for part in find_repr_only(data).values():
         raise ValueError(
-            f"grid: {key}: {part} has no name by which a file could tell it from others: define "
-            "it in a module, as a function or a frozen dataclass of plain fields"
+            f"grid: {key}: {part} cannot be imported by name: define it in a module, as a function "
+            "or a frozen dataclass of plain fields"
         )
     return data
 
 
-def short(value: Any) -> Any:
-    """A value as data without what is left at its default; a name without fields is text."""
+def shorten(value: Any) -> Any:
+    """Encode a value without fields that have their default; a name without fields is text."""
     data = to_data(value)
     has_fields = dataclasses.is_dataclass(value) and not isinstance(value, type | Network)
     if not has_fields or REPR_ONLY in data:
         return data
     for part in dataclasses.fields(value):
-        own = getattr(value, part.name)
-        if part.name not in data or isinstance(own, SiteMeans):
+        value_of_field = getattr(value, part.name)
+        if part.name not in data or isinstance(value_of_field, SiteMeans):
             continue
-        if type(own) is type(part.default) and own == part.default:
+        if type(value_of_field) is type(part.default) and value_of_field == part.default:
             del data[part.name]
-        elif dataclasses.is_dataclass(own):
-            data[part.name] = short(own)
+        elif dataclasses.is_dataclass(value_of_field):
+            data[part.name] = shorten(value_of_field)
     return data["name"] if list(data) == ["name"] else data
 
 
-def label_of(value: Any) -> Label:
-    """A value as tables and figures show it."""
-    return _label(short(value))
+def format_label(value: Any) -> Label:
+    """Format a value for tables and figures."""
+    return _format_data(shorten(value))
 
 
-def _label(value: Any) -> Label:
-    """Plain data in a short text, unless it is one or a number."""
+def _format_data(value: Any) -> Label:
+    """Format plain data as a short text; numbers and text stay themselves."""
     if isinstance(value, bool | int | float | str):
         return value
     if value is None:
         return "default"
     if isinstance(value, Mapping):
-        rest = ", ".join(f"{k}={_label(v)}" for k, v in value.items() if k not in ("name", "graph"))
+        arguments = ", ".join(
+            f"{k}={_format_data(v)}" for k, v in value.items() if k not in ("name", "graph")
+        )
         name = value.get("name", value.get("graph", ""))
-        return f"{name}({rest})" if rest else str(name)
-    return validation.format_value([_label(each) for each in value])
+        return f"{name}({arguments})" if arguments else str(name)
+    return validation.format_value([_format_data(item) for item in value])
 
 
-def _told_apart(rows: list[list[Label]]) -> tuple[tuple[Label, ...], ...]:
-    """Labels that no two points share: cut short they may be alike."""
+def _make_distinct(rows: list[list[Label]]) -> tuple[tuple[Label, ...], ...]:
+    """Number labels that coincide, as shortened ones may."""
     counts: dict[str, int] = {}
-    found = []
+    distinct = []
     for row in rows:
         times = counts[repr(row)] = counts.get(repr(row), 0) + 1
-        found.append(tuple([*row[:-1], f"{row[-1]} ({times})"] if times > 1 else row))
-    return tuple(found)
+        distinct.append(tuple([*row[:-1], f"{row[-1]} ({times})"] if times > 1 else row))
+    return tuple(distinct)

@@ -1,7 +1,8 @@
-"""The numbers of a sweep, as a tidy table and as labelled arrays over its grid."""
+"""`posse.sweep`: an experiment over a grid of its settings; stored parts are not recomputed."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import os
@@ -15,13 +16,21 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from posse import validation
+from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
 from posse.lab.experiments import Experiment
 from posse.lab.jobs.results_cache import PartStore, digest
-from posse.lab.jobs.scheduler import complete, watched
+from posse.lab.jobs.scheduler import complete_jobs, track_progress
 from posse.lab.simulation import Job
-from posse.lab.sweeps import files
-from posse.lab.sweeps.grid import Grid, Label, data_of, put, short, words
+from posse.lab.sweeps.files import write_sweep
+from posse.lab.sweeps.grid import (
+    Label,
+    SweepGrid,
+    describe_cell,
+    experiment_to_data,
+    set_key,
+    shorten,
+)
 from posse.serialization.decode import from_data
 
 if TYPE_CHECKING:
@@ -29,34 +38,36 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
+    from posse.lab.report.scoreboard import Scoreboard
+
 SUMMARIES = ("mean", "standard_error", "low", "high")
 
 
-def rows(sweep: Sweep) -> list[dict[str, Any]]:
-    """A row for each cell and algorithm."""
-    found = []
-    for labels, comparison in zip(sweep.cells, sweep, strict=True):
-        for name, result in comparison.items():
-            s = result.summary()
-            row = {**labels, "algorithm": name, "runs": s.runs, "regret": s.mean}
-            row |= {"standard_error": s.standard_error, "low": s.low, "high": s.high}
-            if (share := result.best_arm_share()) is not None:
-                row["best_arm_share"] = share
-            if "messages" in result.kept:
-                row["numbers_sent"] = float(result.numbers_sent[:, -1].mean())
-            found.append(row | {"engine": result.engine})
-    return found
+def build_rows(sweep: Sweep) -> list[dict[str, Any]]:
+    """Build a row for every cell and algorithm."""
+    rows = []
+    for labels, scoreboard in zip(sweep.cells, sweep.scoreboards, strict=True):
+        for score in scoreboard.rows:
+            mean, error, low, high = score.regret
+            row = {**labels, "algorithm": score.algorithm, "runs": score.runs, "regret": mean}
+            row |= {"standard_error": error, "low": low, "high": high}
+            if score.best_arm_share is not None:
+                row["best_arm_share"] = score.best_arm_share
+            if score.numbers_sent is not None:
+                row["numbers_sent"] = score.numbers_sent.mean
+            rows.append(row | {"engine": score.engine})
+    return rows
 
 
-def frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Rows as a table."""
+def to_frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Make a DataFrame of rows."""
     import pandas as pd
 
     return pd.DataFrame(list(rows))
 
 
-def dataset(sweep: Sweep) -> xr.Dataset:
-    """Labelled arrays over the grid."""
+def build_dataset(sweep: Sweep) -> xr.Dataset:
+    """Build labelled arrays over the grid."""
     import xarray as xr
 
     names = sweep.algorithms
@@ -70,6 +81,7 @@ def dataset(sweep: Sweep) -> xr.Dataset:
         for name, result in comparison.items():
             place = (*cell.point, names.index(name))
             first = numbers.index(result.run_numbers.start)
+            # Cells may have different runs: those that a cell lacks stay nan.
             regret[place][first : first + result.runs] = result.regret[:, -1]
             for key, array in summaries.items():
                 array[place] = getattr(result.summary(), key)
@@ -81,8 +93,9 @@ def dataset(sweep: Sweep) -> xr.Dataset:
     for axis in axes:
         for key, column in zip(axis.keys, zip(*axis.labels, strict=True), strict=True):
             coords[key] = (axis.name, list(column))
+    # Cells may have different horizons; a common time axis exists only where all are equal.
     times = next(iter(curves.values()))[0]
-    if all(np.array_equal(own, times) for own, _ in curves.values()):
+    if all(np.array_equal(cell_times, times) for cell_times, _ in curves.values()):
         curve = np.full((*outer, len(times)), np.nan)
         for place, (_, values) in curves.items():
             curve[place] = values
@@ -91,9 +104,9 @@ def dataset(sweep: Sweep) -> xr.Dataset:
     return xr.Dataset(arrays, coords)
 
 
-def for_netcdf(dataset: xr.Dataset) -> xr.Dataset:
-    """The same under names, and with numbers, that the classic format of netCDF knows."""
-    # it refuses slashes, and has whole numbers of 32 bits only: larger ones become text
+def adapt_for_netcdf(dataset: xr.Dataset) -> xr.Dataset:
+    """Change names and types that the classic format of netCDF does not support."""
+    # It refuses slashes, and has 32-bit integers only: larger ones become text.
     names = {str(n): str(n).replace("/", "|") for n in [*dataset.dims, *dataset.coords]}
     large = {
         name: coordinate.astype(str)
@@ -103,8 +116,6 @@ def for_netcdf(dataset: xr.Dataset) -> xr.Dataset:
     renamed = {old: new for old, new in names.items() if old != new}
     return dataset.assign_coords(large).rename(renamed)
 
-
-# `posse.sweep`: an experiment over a grid of its settings; what is kept is not computed again.
 
 PARTS = "parts"
 
@@ -121,28 +132,28 @@ def sweep(
 ) -> Sweep:
     """Compare the algorithms of an experiment in every cell of a grid, under one seed.
 
-    grid:     key to values, such as {"network.agents": [10, 30]}: every key of an experiment file
-              will do, "algorithms.*.policy" is that of all algorithms; a tuple of keys with tuples
-              of values is a paired list. Values are plain data or values of the library.
-    folder:   where parts are kept: interrupted, extended or repeated it computes what is missing.
-    executor: any `concurrent.futures.Executor`; None: some threads of this process.
-    runs:     in place of the experiment's.
+    grid:     key to values, such as {"network.agents": [10, 30]}: any key of an experiment file;
+              "algorithms.*.policy" is the policy of all algorithms; a tuple of keys with tuples of
+              values is a paired list. Values are plain data or objects of the library.
+    folder:   where parts are stored: another call with it computes only what is missing
+    executor: any `concurrent.futures.Executor`; None computes on threads of this process
+    runs:     replaces the runs of the experiment
 
-    Every cell is checked before the first is computed.
+    Every cell is validated before the first is computed.
     """
-    made = planned(experiment, grid, folder=folder, runs=runs)
-    made.complete(executor=executor, threads=threads, progress=progress)
-    return made
+    result = plan_sweep(experiment, grid, folder=folder, runs=runs)
+    result.complete(executor=executor, threads=threads, progress=progress)
+    return result
 
 
-def planned(
+def plan_sweep(
     experiment: Experiment,
-    grid: Mapping[Any, Any] | Grid,
+    grid: Mapping[Any, Any] | SweepGrid,
     *,
     folder: str | os.PathLike[str],
     runs: int | range | None = None,
 ) -> Sweep:
-    """A sweep that is checked, but not computed."""
+    """Validate a sweep without computing it."""
     if not isinstance(experiment, Experiment):
         raise ValueError(
             "experiment must be an experiment such as posse.read_experiment('file.toml'), "
@@ -154,15 +165,15 @@ def planned(
         )
     if runs is not None:
         experiment = dataclasses.replace(experiment, runs=runs)
-    made = grid if isinstance(grid, Grid) else Grid.checked(grid)
-    data = data_of(experiment)
-    cells = [_cell(data, made, point) for point in made.points()]
-    return Sweep(experiment, made, Path(folder), tuple(cells))
+    sweep_grid = grid if isinstance(grid, SweepGrid) else SweepGrid.from_mapping(grid)
+    data = experiment_to_data(experiment)
+    cells = [_build_cell(data, sweep_grid, point) for point in sweep_grid.points()]
+    return Sweep(experiment, sweep_grid, Path(folder), tuple(cells))
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One cell: its place in the grid, what is set there, and what is to be played."""
+class SweepCell:
+    """A cell of the grid: its indices on the axes, its labels, its experiment and jobs."""
 
     point: tuple[int, ...]
     labels: dict[str, Label]
@@ -172,12 +183,12 @@ class Cell:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep:
-    """The results of an experiment in every cell of a grid; they are read when asked for."""
+    """The results of an experiment in every cell of a grid, loaded from the store on access."""
 
     experiment: Experiment
-    grid: Grid
+    grid: SweepGrid
     folder: Path
-    plan: tuple[Cell, ...]
+    plan: tuple[SweepCell, ...]
     store: PartStore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -190,7 +201,7 @@ class Sweep:
 
     @property
     def jobs(self) -> list[Job]:
-        """What is to be computed: what several cells share is there once."""
+        """All jobs, without duplicates of jobs that several cells share."""
         unique: dict[tuple[str, range], Job] = {}
         for cell in self.plan:
             for job in cell.jobs.values():
@@ -199,7 +210,7 @@ class Sweep:
 
     @property
     def title(self) -> str:
-        """The experiment's title, or how many cells there are."""
+        """The title of the experiment, or the number of cells."""
         return self.experiment.title or f"{len(self)} cells"
 
     @property
@@ -214,18 +225,20 @@ class Sweep:
         threads: int | None = None,
         progress: bool = False,
     ) -> None:
-        """Compute what is missing."""
+        """Compute the runs that the store does not hold yet."""
         jobs = self.jobs
-        with watched(self.title, jobs, self.store, show=progress, here=executor is None) as advance:
-            complete(jobs, self.store, executor=executor, threads=threads, advance=advance)
+        with track_progress(
+            self.title, jobs, self.store, show=progress, here=executor is None
+        ) as advance:
+            complete_jobs(jobs, self.store, executor=executor, threads=threads, advance=advance)
 
     def __len__(self) -> int:
         return len(self.plan)
 
     def __getitem__(self, cell: int | Mapping[str, Any]) -> Comparison:
-        """The results of one cell: by its number, or by the values of keys that tell it."""
-        found = self.plan[cell] if isinstance(cell, int) else self._find(cell)
-        return Comparison({name: self.store.result(job) for name, job in found.jobs.items()})
+        """Load the results of one cell, by its number or by values that only it has."""
+        planned = self.plan[cell] if isinstance(cell, int) else self._find_cell(cell)
+        return Comparison({name: self.store.load_result(job) for name, job in planned.jobs.items()})
 
     def __iter__(self) -> Iterator[Comparison]:
         return (self[number] for number in range(len(self)))
@@ -234,26 +247,34 @@ class Sweep:
         axes = " x ".join(f"{len(axis)} {axis.name}" for axis in self.grid.axes)
         return f"Sweep({len(self)} cells: {axes}; {', '.join(self.algorithms)})"
 
-    def _find(self, wanted: Any) -> Cell:
-        if not isinstance(wanted, Mapping):
+    def _find_cell(self, keys: Any) -> SweepCell:
+        if not isinstance(keys, Mapping):
             raise KeyError(
-                f"a cell is its number or a dict of its keys, got {validation.format_value(wanted)}"
+                f"a cell is its number or a dict of its keys, got {validation.format_value(keys)}"
             )
-        for key in wanted:
+        for key in keys:
             validation.validate_choice("key", key, self.grid.keys)
-        plain = {key: short(value) for key, value in wanted.items()}
-        found = []
+        plain = {key: shorten(value) for key, value in keys.items()}
+        matches = []
         for cell in self.plan:
             settings = self.grid.settings(cell.point)
             if all(v in (cell.labels[key], settings[key]) for key, v in plain.items()):
-                found.append(cell)
-        if len(found) != 1:
-            raise KeyError(f"{words(wanted)} is {len(found) or 'no'} cells of {self!r}")
-        return found[0]
+                matches.append(cell)
+        if len(matches) != 1:
+            raise KeyError(f"{describe_cell(keys)} is {len(matches) or 'no'} cells of {self!r}")
+        return matches[0]
 
     @cached_property
-    def _rows(self) -> list[dict[str, Any]]:
-        return rows(self)
+    def scoreboards(self) -> list[Scoreboard]:
+        """The scoreboard of each cell: mean regret with its interval, tails, numbers sent."""
+        from posse.lab.report.scoreboard import build_scoreboard
+
+        return [build_scoreboard(comparison) for comparison in self]
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for every cell and algorithm, as the table has them."""
+        return build_rows(self)
 
     def table(self) -> pd.DataFrame:
         """One tidy table, a row for each cell and algorithm.
@@ -261,14 +282,14 @@ class Sweep:
         A column per key, then algorithm, runs, regret at the horizon, standard_error, low and high
         (its 95% interval), best_arm_share and engine.
         """
-        return frame(self._rows)
+        return to_frame(self.rows)
 
     def to_xarray(self) -> xr.Dataset:
         """The grid as dimensions, with algorithm and run: regret at the horizon, and its means.
 
         A paired list is one dimension with a coordinate for each of its keys.
         """
-        return dataset(self)
+        return build_dataset(self)
 
     @overload
     def plot(
@@ -300,18 +321,17 @@ class Sweep:
     ) -> Axes | list[Axes]:
         """Draw regret at the horizon with its 95% interval against a key of the grid.
 
-        x:     a key, at its numbers (on a logarithmic axis if they are far apart) or evenly; the
-               first one of several values if not given
-        hue:   a key, or "algorithm", which it is if not given: a curve for each of its values (one
-               algorithm needs none)
-        row:   the same: axes below each other, which are returned as a list
-        where: what to show of the others, as {"network.agents": 30} or a list of values; what has
-               several values must be chosen from or named, since nothing is averaged away
+        x:     a key, numeric (on a logarithmic axis if values are far apart) or categorical; the
+               first key with several values if not given
+        hue:   a key, or "algorithm" (the default if there are several): a curve for every value
+        row:   a key, or "algorithm": axes below each other, which are returned as a list
+        where: the values of all other keys, such as {"network.agents": 30}, or a list of values;
+               required for keys of several values, since nothing is averaged
         """
         from posse.lab.sweeps import figures as views
 
-        drawn = views.plot(self, x, hue, row, where)
-        return drawn[0] if row is None else drawn
+        figure_axes = views.draw_plot(self, x, hue, row, where)
+        return figure_axes[0] if row is None else figure_axes
 
     def heat_map(
         self,
@@ -324,34 +344,49 @@ class Sweep:
         """Draw the regret of one algorithm at the horizon over two keys; `where` as in `plot`."""
         from posse.lab.sweeps import figures as views
 
-        return views.heat_map(self, x, y, algorithm, where)
+        return views.draw_heat_map(self, x, y, algorithm, where)
 
     def report(self, folder: str | os.PathLike[str] | None = None) -> Path:
         """Write a page with figures, the table and all settings: index.html, and files beside it.
 
-        folder: the sweep's own, if not given. The page is self-contained; its path is returned.
+        folder: that of the sweep, if not given. The page is self-contained; its path is returned.
         """
         from posse.lab.report.pages import sweep as page
 
-        return page.write(self, self.folder if folder is None else Path(folder))
+        return page.write_page(self, self.folder if folder is None else Path(folder))
 
     def save(self, folder: str | os.PathLike[str] | None = None) -> list[Path]:
-        """Write table.csv, sweep.nc and sweep.toml, beside the parts unless told where.
+        """Write table.csv, sweep.nc and sweep.toml, by default to the folder of the sweep.
 
-        sweep.toml is the sweep as a file, which `read_sweep` reads.
+        `read_sweep` reads sweep.toml.
         """
-        return files.save(self, self.folder if folder is None else Path(folder))
+        return _save_sweep(self, self.folder if folder is None else Path(folder))
 
 
-def _cell(data: dict[str, Any], grid: Grid, point: tuple[int, ...]) -> Cell:
-    """The experiment of a cell and its jobs; what is wrong with it is said with its name."""
+def _build_cell(data: dict[str, Any], grid: SweepGrid, point: tuple[int, ...]) -> SweepCell:
+    """Build the experiment of a cell and its jobs; an error names the cell."""
     labels = grid.labels(point)
-    changed = copy.deepcopy(data)
+    settings = copy.deepcopy(data)
     try:
         for key, value in grid.settings(point).items():
-            put(changed, key, copy.deepcopy(value))
-        e = from_data(Experiment, changed)
+            set_key(settings, key, copy.deepcopy(value))
+        e = from_data(Experiment, settings)
         jobs = e.jobs()
     except ValueError as error:
-        raise ValueError(f"the cell {words(labels)}: {error}") from None
-    return Cell(point, labels, e, jobs)
+        raise ValueError(f"the cell {describe_cell(labels)}: {error}") from None
+    return SweepCell(point, labels, e, jobs)
+
+
+def _save_sweep(sweep: Sweep, folder: Path) -> list[Path]:
+    """Write the table as CSV, the arrays as netCDF, and the sweep as TOML."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table, arrays, definition = (folder / name for name in ("table.csv", "sweep.nc", "sweep.toml"))
+    with atomic_write(table) as temporary:
+        sweep.table().to_csv(temporary, index=False)
+    with atomic_write(arrays) as temporary:
+        adapt_for_netcdf(sweep.to_xarray()).to_netcdf(temporary, engine="scipy")
+    written = [table, arrays]
+    with contextlib.suppress(ValueError):  # such as None, which TOML cannot represent
+        write_sweep(sweep.experiment, sweep.grid, definition)
+        written.append(definition)
+    return written

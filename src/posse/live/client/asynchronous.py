@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from posse.live.agent.agent import Decision
 from posse.live.client import calls
-from posse.live.client.calls import Call, Context, Fallback, Quanta, Reward, Told
-from posse.live.client.connection import AWAY, Address, Answer, Attempts, Patience, understood
+from posse.live.client.calls import Call, Context, Fallback, Quanta, Reward, RewardResult
+from posse.live.client.connection import (
+    RETRIED_STATUSES,
+    Address,
+    AgentResponse,
+    RetryPolicy,
+    RetryState,
+    decode_response,
+)
 
 if TYPE_CHECKING:
     import httpcore
@@ -38,7 +45,7 @@ class AsyncClient:
         import httpcore  # the engine of httpx, without its cookies and redirects
 
         self._address = Address(url, timeout, experiment=experiment, token=token, verify=verify)
-        self._patience = Patience(patience, attempts, backoff)
+        self._patience = RetryPolicy(patience, attempts, backoff)
         self._fallback = Fallback(fallback, fallback_after)
         self.url = self._address.url  # without a password
         address = self._address
@@ -51,13 +58,15 @@ class AsyncClient:
         context: Context | None = None,
     ) -> Decision:
         """Which arm to play, as `Client.pull`."""
-        asked = calls.pull(allowed, decision, context)
-        call = self._fallback.decision(asked, allowed, decision)
-        return await self._run(call, self._fallback.hurry)
+        pull_call = calls.pull_arm(allowed, decision, context)
+        call = self._fallback.wrap_decision(pull_call, allowed, decision)
+        return await self._run_call(call, self._fallback.deadline_seconds)
 
     async def update(self, decision: Decision | str, reward: float) -> bool:
         """Say how a decision went, as `Client.update`."""
-        return await self._run(calls.update(self._fallback.known(decision), reward))
+        return await self._run_call(
+            calls.send_reward(self._fallback.resolve_decision(decision), reward)
+        )
 
     async def pull_all(
         self,
@@ -66,13 +75,13 @@ class AsyncClient:
         contexts: Sequence[Context] | None = None,
     ) -> list[Decision]:
         """Many decisions at once; contexts: one for each."""
-        asked = calls.pull_all(count, allowed, contexts)
-        call = self._fallback.decisions(asked, allowed, count)
-        return await self._run(call, self._fallback.hurry)
+        pull_call = calls.pull_arms(count, allowed, contexts)
+        call = self._fallback.wrap_decisions(pull_call, allowed, count)
+        return await self._run_call(call, self._fallback.deadline_seconds)
 
-    async def update_all(self, rewards: Iterable[Reward]) -> list[Told]:
+    async def update_all(self, rewards: Iterable[Reward]) -> list[RewardResult]:
         """Many rewards at once: for each what `update` returns, or the error it would raise."""
-        return await self._run(calls.update_all(self._fallback.known_of(rewards)))
+        return await self._run_call(calls.send_rewards(self._fallback.resolve_rewards(rewards)))
 
     async def step(
         self,
@@ -80,10 +89,10 @@ class AsyncClient:
         allowed: Sequence[str] | None = None,
         decision: str | None = None,
         context: Context | None = None,
-    ) -> tuple[Decision, list[Told]]:
+    ) -> tuple[Decision, list[RewardResult]]:
         """Rewards and the next decision in one request and one commit; there is no fallback."""
-        known = self._fallback.known_of(rewards)
-        return await self._run(calls.step(known, allowed, decision, context))
+        resolved = self._fallback.resolve_rewards(rewards)
+        return await self._run_call(calls.send_and_pull(resolved, allowed, decision, context))
 
     async def step_all(
         self,
@@ -91,58 +100,58 @@ class AsyncClient:
         count: int,
         allowed: Sequence[str] | None = None,
         contexts: Sequence[Context] | None = None,
-    ) -> tuple[list[Decision], list[Told]]:
+    ) -> tuple[list[Decision], list[RewardResult]]:
         """Rewards and many new decisions."""
-        known = self._fallback.known_of(rewards)
-        return await self._run(calls.step_all(known, count, allowed, contexts))
+        resolved = self._fallback.resolve_rewards(rewards)
+        return await self._run_call(calls.send_and_pull_all(resolved, count, allowed, contexts))
 
     async def arms(self, context: Context | None = None) -> dict[str, dict[str, float]]:
         """What is known of every arm: on average, or at a context, which may leave fields out."""
-        return await self._run(calls.arms(context))
+        return await self._run_call(calls.get_arms(context))
 
     async def verdict(self) -> dict[str, Any]:
         """Whether the experiment may stop, and why; `Unknown` if its settings have no `stop`."""
-        return await self._run(calls.verdict())
+        return await self._run_call(calls.get_verdict())
 
     async def network(self) -> dict[str, Any]:
         """The neighbours, and what was refused and why."""
-        return await self._run(calls.show("/network"))
+        return await self._run_call(calls.get_view("/network"))
 
     async def experiments(self) -> dict[str, Any]:
         """The experiments of the agent."""
-        return await self._run(calls.show("/experiments"))
+        return await self._run_call(calls.get_view("/experiments"))
 
     async def evidence(self) -> Quanta:
         """In quanta: what the agent saw itself, and what it holds of all."""
-        return await self._run(calls.evidence())
+        return await self._run_call(calls.get_evidence())
 
-    async def books(self) -> dict[str, Any]:
+    async def audit(self) -> dict[str, Any]:
         """Decisions counted here beside the pulls in the evidence; `Unknown` with a half-life."""
-        return await self._run(calls.books())
+        return await self._run_call(calls.get_audit())
 
     async def history(self, scale: str = "day") -> dict[str, Any]:
         """Pulls and rewards of every arm over a "day", a "month" or a "year", and what happened."""
-        return await self._run(calls.history(scale))
+        return await self._run_call(calls.get_history(scale))
 
     async def controls(self) -> dict[str, Any]:
         """What is pinned and paused, and by whom."""
-        return await self._run(calls.controls())
+        return await self._run_call(calls.get_controls())
 
     async def pin(self, arm: str) -> dict[str, Any]:
         """Let this arm alone be played, until it is resumed; for operators. What now holds."""
-        return await self._run(calls.order("pin", arm))
+        return await self._run_call(calls.send_command("pin", arm))
 
     async def pause(self, arm: str) -> dict[str, Any]:
         """Let an arm not be played, until it is resumed; for operators. What now holds."""
-        return await self._run(calls.order("pause", arm))
+        return await self._run_call(calls.send_command("pause", arm))
 
     async def resume(self, arm: str | None = None) -> dict[str, Any]:
         """Lift what was pinned or paused, for an arm or for all; for operators. What now holds."""
-        return await self._run(calls.order("resume", arm))
+        return await self._run_call(calls.send_command("resume", arm))
 
     async def reload(self) -> dict[str, Any]:
         """Let the agent read its agent.toml again; for operators."""
-        return await self._run(calls.reload())
+        return await self._run_call(calls.reload_settings())
 
     async def close(self) -> None:
         """Close the connections."""
@@ -154,47 +163,47 @@ class AsyncClient:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    async def _run(self, call: Call[T], hurry: float | None = None) -> T:
+    async def _run_call(self, call: Call[T], deadline_seconds: float | None = None) -> T:
         answer: Any = None
         while True:
             try:
-                request = calls.advance(call, answer)
+                request = calls.next_request(call, answer)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             try:
-                answer = await self._ask(*request, self._attempts(hurry))
+                answer = await self._request(*request, self._start_attempts(deadline_seconds))
             except Exception as error:  # for the call to take, or to let pass
                 answer = error
 
-    def _attempts(self, hurry: float | None) -> Attempts:
-        patience = self._patience.of(hurry, self._fallback.away)
-        return Attempts(self.url, self._address.timeout, patience, hurry)
+    def _start_attempts(self, deadline_seconds: float | None) -> RetryState:
+        patience = self._patience.limit_attempts(deadline_seconds, self._fallback.agent_away)
+        return RetryState(self.url, self._address.timeout, patience, deadline_seconds)
 
-    async def _ask(self, method: str, path: str, body: Any, attempts: Attempts) -> Any:
+    async def _request(self, method: str, path: str, body: Any, attempts: RetryState) -> Any:
         import httpcore
 
-        path, content, headers = self._address.request(path, body)
+        path, content, headers = self._address.build_request(path, body)
         url = f"{self._address.parts.scheme}://{self._address.host}{path}"
         options: Any = {"headers": headers, "content": content}
         while True:
-            outcome: Exception | Answer
+            outcome: Exception | AgentResponse
             waits = dict.fromkeys(("connect", "read", "write", "pool"), attempts.timeout)
             try:
                 response = await self._pool.request(
                     method, url, **options, extensions={"timeout": waits}
                 )
-                outcome = _answer(response)
-                if outcome.status not in AWAY:
-                    return understood(self.url, outcome)
+                outcome = _read_response(response)
+                if outcome.status not in RETRIED_STATUSES:
+                    return decode_response(self.url, outcome)
             except (
                 httpcore.NetworkError,
                 httpcore.TimeoutException,
                 httpcore.ProtocolError,
             ) as error:
                 outcome = error
-            await asyncio.sleep(attempts.pause(outcome))
+            await asyncio.sleep(attempts.next_delay(outcome))
 
 
-def _answer(response: httpcore.Response) -> Answer:
+def _read_response(response: httpcore.Response) -> AgentResponse:
     headers = {name.lower(): value.decode(errors="replace") for name, value in response.headers}
-    return Answer(response.status, response.content, headers.get(b"retry-after", ""))
+    return AgentResponse(response.status, response.content, headers.get(b"retry-after", ""))

@@ -19,15 +19,15 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from posse import validation
-from posse.live.client.calls import refusal
+from posse.live.client.calls import refusal_error
 from posse.live.store import StoreError
-from posse.live.store.records import text
+from posse.live.store.records import validate_text
 
 IDLE = 1.0  # seconds after which a connection is looked at before it is used again
 
 
 @dataclass(frozen=True)
-class Answer:
+class AgentResponse:
     """A response."""
 
     status: int
@@ -71,8 +71,8 @@ class Address:
         self.host, self.path = self.parts.netloc.rpartition("@")[2], self.parts.path.rstrip("/")
         self.base = self.path + "/v1"
         if experiment is not None:
-            self.base += f"/experiments/{quote(text('experiment', experiment), safe='')}"
-        self.tls = self._tls(verify)
+            self.base += f"/experiments/{quote(validate_text('experiment', experiment), safe='')}"
+        self.tls = self._create_tls_context(verify)
         self._headers = {"Host": self.host, "Content-Type": "application/json"}
         if self.parts.username is not None:  # of a reverse proxy
             self.url = url.replace(self.parts.netloc, self.host, 1)  # errors end in logs
@@ -85,13 +85,13 @@ class Address:
                 raise ValueError("token must be a line of printable ASCII characters")
             self._headers["Authorization"] = f"Bearer {token}"
 
-    def request(self, path: str, body: Any) -> tuple[str, bytes, dict[str, str]]:
+    def build_request(self, path: str, body: Any) -> tuple[str, bytes, dict[str, str]]:
         """The path, the content and the headers of a request."""
         content = b"" if body is None else json.dumps(body).encode()
         below = self.path if path.startswith("/v1/") else self.base
         return below + path, content, {**self._headers, "Content-Length": str(len(content))}
 
-    def _tls(self, verify: str | Path | None) -> ssl.SSLContext | None:
+    def _create_tls_context(self, verify: str | Path | None) -> ssl.SSLContext | None:
         """Whom to believe that it is the agent; None: no TLS."""
         if self.parts.scheme != "https":
             if verify is not None:
@@ -123,7 +123,7 @@ class Connection:
 
     def ask(
         self, method: str, path: str, content: bytes, headers: dict[str, str], timeout: float
-    ) -> Answer:
+    ) -> AgentResponse:
         """Send a request and read the answer; each step of it may take as long as the timeout."""
         if self._http.sock is not None:
             self._http.sock.settimeout(timeout)
@@ -131,7 +131,7 @@ class Connection:
         answer = self._http.getresponse()
         content = answer.read()
         self._used = time.monotonic()
-        return Answer(answer.status, content, answer.headers.get("Retry-After", ""))
+        return AgentResponse(answer.status, content, answer.headers.get("Retry-After", ""))
 
     @property
     def usable(self) -> bool:
@@ -165,12 +165,16 @@ def _unix(path: str, timeout: float) -> socket.socket:
 
 # Retries of a client without I/O: how long to wait for an agent, and what is said in the end.
 
-AWAY = (502, 503, 504)  # a store that fails, or a proxy before an agent that is starting again
-LONGEST = 2.0  # seconds between two attempts
+RETRIED_STATUSES = (
+    502,
+    503,
+    504,
+)  # a store that fails, or a proxy before an agent that is starting again
+MAX_BACKOFF = 2.0  # seconds between two attempts
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """For how many seconds to try, or if that is given how often, with exponential back-off."""
 
     seconds: float
@@ -183,12 +187,12 @@ class Patience:
         if self.attempts is not None:
             validation.validate_integer("attempts", self.attempts, at_least=1)
 
-    def of(self, hurry: float | None, away: bool) -> Patience:
+    def limit_attempts(self, hurry: float | None, away: bool) -> RetryPolicy:
         """One attempt only for whoever is in a hurry while the agent is known to be away."""
         return replace(self, attempts=1) if hurry is not None and away else self
 
 
-class Attempts:
+class RetryState:
     """The attempts of one request.
 
     hurry: seconds after which the caller has to go on, whatever else is said.
@@ -198,76 +202,82 @@ class Attempts:
         self,
         url: str,
         timeout: float,
-        patience: Patience,
-        hurry: float | None = None,
+        policy: RetryPolicy,
+        deadline_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = url
         self._timeout = timeout
-        self._patience = patience
-        self._hurry = hurry
+        self._policy = policy
+        self._deadline_seconds = deadline_seconds
         self._clock = clock
-        self._begun = clock()
-        self._made = 0
+        self._started = clock()
+        self._attempts = 0
 
     @property
     def timeout(self) -> float:
         """How long the next attempt may take."""
-        if self._hurry is None:
+        if self._deadline_seconds is None:
             return self._timeout
-        left = self._begun + self._hurry - self._clock()
-        return min(self._timeout, max(left, 0.001))  # 0 would mean: do not block
+        remaining = self._started + self._deadline_seconds - self._clock()
+        return min(self._timeout, max(remaining, 0.001))  # 0 would mean: do not block
 
-    def pause(self, failure: Exception | Answer) -> float:
+    def next_delay(self, failure: Exception | AgentResponse) -> float:
         """The back-off before the next attempt, or the error after the last one."""
-        self._made += 1
+        self._attempts += 1
         wait = self._back_off(failure)
-        then = self._clock() - self._begun + wait
-        enough = then > self._patience.seconds
-        if self._patience.attempts is not None:
-            enough = self._made >= self._patience.attempts
-        if enough or _is_distrust(failure) or (self._hurry is not None and then >= self._hurry):
-            raise self._error(failure) from (failure if isinstance(failure, Exception) else None)
+        then = self._clock() - self._started + wait
+        enough = then > self._policy.seconds
+        if self._policy.attempts is not None:
+            enough = self._attempts >= self._policy.attempts
+        if (
+            enough
+            or _is_certificate_error(failure)
+            or (self._deadline_seconds is not None and then >= self._deadline_seconds)
+        ):
+            raise self._final_error(failure) from (
+                failure if isinstance(failure, Exception) else None
+            )
         return wait
 
-    def _back_off(self, failure: Exception | Answer) -> float:
-        asked = 0.0
-        if isinstance(failure, Answer) and failure.retry_after.isdecimal():
-            asked = float(failure.retry_after)
-        wait = max(asked, self._patience.backoff * 2.0 ** min(self._made - 1, 60))
+    def _back_off(self, failure: Exception | AgentResponse) -> float:
+        retry_after = 0.0
+        if isinstance(failure, AgentResponse) and failure.retry_after.isdecimal():
+            retry_after = float(failure.retry_after)
+        wait = max(retry_after, self._policy.backoff * 2.0 ** min(self._attempts - 1, 60))
         # spread, so that clients who failed together do not come back together
-        return min(wait, LONGEST) * random.uniform(1.0, 1.5)
+        return min(wait, MAX_BACKOFF) * random.uniform(1.0, 1.5)
 
-    def _error(self, failure: Exception | Answer) -> Exception:
+    def _final_error(self, failure: Exception | AgentResponse) -> Exception:
         if isinstance(failure, Exception):
             why = str(failure) or type(failure).__name__
             hint = "is verify (--verify) the file of its authority?"
-            if not _is_distrust(failure):
+            if not _is_certificate_error(failure):
                 hint = "is it running?"
             return ConnectionError(f"no agent answers at {self._url} ({why}): {hint}")
         if failure.status == 503:
             return StoreError(failure.error or f"{self._url} is unavailable: try later")
-        return _strange(self._url, failure)
+        return _unexpected_response(self._url, failure)
 
 
-def understood(url: str, answer: Answer) -> Any:
+def decode_response(url: str, answer: AgentResponse) -> Any:
     """What the agent said, or the error it means."""
     if answer.status == 200:
         with suppress(ValueError):
             return json.loads(answer.content)
     if answer.error is None:
-        raise _strange(url, answer)
+        raise _unexpected_response(url, answer)
     if answer.status >= 500:
         raise RuntimeError(answer.error)
-    raise refusal(answer.status, answer.error)
+    raise refusal_error(answer.status, answer.error)
 
 
-def _strange(url: str, answer: Answer) -> RuntimeError:
+def _unexpected_response(url: str, answer: AgentResponse) -> RuntimeError:
     """The error of an answer that no agent gives."""
     return RuntimeError(f"{url} answered {answer.status}: is this the address of an agent?")
 
 
-def _is_distrust(failure: Exception | Answer) -> bool:
+def _is_certificate_error(failure: Exception | AgentResponse) -> bool:
     """Whether a certificate is not believed, which no retry changes."""
     cause: BaseException | None = failure if isinstance(failure, Exception) else None
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):

@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 
 from posse.live.agent.agent import Decision
 from posse.live.client import calls
-from posse.live.client.calls import Call, Context, Fallback, Quanta, Reward, Told
+from posse.live.client.calls import Call, Context, Fallback, Quanta, Reward, RewardResult
 from posse.live.client.connection import (
-    AWAY,
+    RETRIED_STATUSES,
     Address,
-    Answer,
-    Attempts,
+    AgentResponse,
     Connection,
-    Patience,
-    understood,
+    RetryPolicy,
+    RetryState,
+    decode_response,
 )
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Client:
         fallback_after: float = 1.0,
     ) -> None:
         self._address = Address(url, timeout, experiment=experiment, token=token, verify=verify)
-        self._patience = Patience(patience, attempts, backoff)
+        self._patience = RetryPolicy(patience, attempts, backoff)
         self._fallback = Fallback(fallback, fallback_after)
         self.url = self._address.url  # without a password
         self._free: deque[Connection] = deque()
@@ -65,16 +65,16 @@ class Client:
 
         context: what is known of the visitor, where the experiment has a schema of it.
         """
-        asked = calls.pull(allowed, decision, context)
-        call = self._fallback.decision(asked, allowed, decision)
-        return self._run(call, self._fallback.hurry)
+        pull_call = calls.pull_arm(allowed, decision, context)
+        call = self._fallback.wrap_decision(pull_call, allowed, decision)
+        return self._run_call(call, self._fallback.deadline_seconds)
 
     def update(self, decision: Decision | str, reward: float) -> bool:
         """Say how a decision went; when it returns it is on disk.
 
         False if that was known, or the decision is a fallback: then nothing is sent.
         """
-        return self._run(calls.update(self._fallback.known(decision), reward))
+        return self._run_call(calls.send_reward(self._fallback.resolve_decision(decision), reward))
 
     def pull_all(
         self,
@@ -83,13 +83,13 @@ class Client:
         contexts: Sequence[Context] | None = None,
     ) -> list[Decision]:
         """Many decisions at once; contexts: one for each."""
-        asked = calls.pull_all(count, allowed, contexts)
-        call = self._fallback.decisions(asked, allowed, count)
-        return self._run(call, self._fallback.hurry)
+        pull_call = calls.pull_arms(count, allowed, contexts)
+        call = self._fallback.wrap_decisions(pull_call, allowed, count)
+        return self._run_call(call, self._fallback.deadline_seconds)
 
-    def update_all(self, rewards: Iterable[Reward]) -> list[Told]:
+    def update_all(self, rewards: Iterable[Reward]) -> list[RewardResult]:
         """Many rewards at once: for each what `update` returns, or the error it would raise."""
-        return self._run(calls.update_all(self._fallback.known_of(rewards)))
+        return self._run_call(calls.send_rewards(self._fallback.resolve_rewards(rewards)))
 
     def step(
         self,
@@ -97,10 +97,10 @@ class Client:
         allowed: Sequence[str] | None = None,
         decision: str | None = None,
         context: Context | None = None,
-    ) -> tuple[Decision, list[Told]]:
+    ) -> tuple[Decision, list[RewardResult]]:
         """Rewards and the next decision in one request and one commit; there is no fallback."""
-        known = self._fallback.known_of(rewards)
-        return self._run(calls.step(known, allowed, decision, context))
+        resolved = self._fallback.resolve_rewards(rewards)
+        return self._run_call(calls.send_and_pull(resolved, allowed, decision, context))
 
     def step_all(
         self,
@@ -108,58 +108,58 @@ class Client:
         count: int,
         allowed: Sequence[str] | None = None,
         contexts: Sequence[Context] | None = None,
-    ) -> tuple[list[Decision], list[Told]]:
+    ) -> tuple[list[Decision], list[RewardResult]]:
         """Rewards and many new decisions."""
-        known = self._fallback.known_of(rewards)
-        return self._run(calls.step_all(known, count, allowed, contexts))
+        resolved = self._fallback.resolve_rewards(rewards)
+        return self._run_call(calls.send_and_pull_all(resolved, count, allowed, contexts))
 
     def arms(self, context: Context | None = None) -> dict[str, dict[str, float]]:
         """What is known of every arm: on average, or at a context, which may leave fields out."""
-        return self._run(calls.arms(context))
+        return self._run_call(calls.get_arms(context))
 
     def verdict(self) -> dict[str, Any]:
         """Whether the experiment may stop, and why; `Unknown` if its settings have no `stop`."""
-        return self._run(calls.verdict())
+        return self._run_call(calls.get_verdict())
 
     def network(self) -> dict[str, Any]:
         """The neighbours, and what was refused and why."""
-        return self._run(calls.show("/network"))
+        return self._run_call(calls.get_view("/network"))
 
     def experiments(self) -> dict[str, Any]:
         """The experiments of the agent."""
-        return self._run(calls.show("/experiments"))
+        return self._run_call(calls.get_view("/experiments"))
 
     def evidence(self) -> Quanta:
         """In quanta: what the agent saw itself, and what it holds of all."""
-        return self._run(calls.evidence())
+        return self._run_call(calls.get_evidence())
 
-    def books(self) -> dict[str, Any]:
+    def audit(self) -> dict[str, Any]:
         """Decisions counted here beside the pulls in the evidence; `Unknown` with a half-life."""
-        return self._run(calls.books())
+        return self._run_call(calls.get_audit())
 
     def history(self, scale: str = "day") -> dict[str, Any]:
         """Pulls and rewards of every arm over a "day", a "month" or a "year", and what happened."""
-        return self._run(calls.history(scale))
+        return self._run_call(calls.get_history(scale))
 
     def controls(self) -> dict[str, Any]:
         """What is pinned and paused, and by whom."""
-        return self._run(calls.controls())
+        return self._run_call(calls.get_controls())
 
     def pin(self, arm: str) -> dict[str, Any]:
         """Let this arm alone be played, until it is resumed; for operators. What now holds."""
-        return self._run(calls.order("pin", arm))
+        return self._run_call(calls.send_command("pin", arm))
 
     def pause(self, arm: str) -> dict[str, Any]:
         """Let an arm not be played, until it is resumed; for operators. What now holds."""
-        return self._run(calls.order("pause", arm))
+        return self._run_call(calls.send_command("pause", arm))
 
     def resume(self, arm: str | None = None) -> dict[str, Any]:
         """Lift what was pinned or paused, for an arm or for all; for operators. What now holds."""
-        return self._run(calls.order("resume", arm))
+        return self._run_call(calls.send_command("resume", arm))
 
     def reload(self) -> dict[str, Any]:
         """Let the agent read its agent.toml again; for operators."""
-        return self._run(calls.reload())
+        return self._run_call(calls.reload_settings())
 
     def close(self) -> None:
         """Close the connections."""
@@ -172,37 +172,37 @@ class Client:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _run(self, call: Call[T], hurry: float | None = None) -> T:
+    def _run_call(self, call: Call[T], deadline_seconds: float | None = None) -> T:
         answer: Any = None
         while True:
             try:
-                request = calls.advance(call, answer)
+                request = calls.next_request(call, answer)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             try:
-                answer = self._ask(*request, self._attempts(hurry))
+                answer = self._request(*request, self._start_attempts(deadline_seconds))
             except Exception as error:  # for the call to take, or to let pass
                 answer = error
 
-    def _attempts(self, hurry: float | None) -> Attempts:
-        patience = self._patience.of(hurry, self._fallback.away)
-        return Attempts(self.url, self._address.timeout, patience, hurry)
+    def _start_attempts(self, deadline_seconds: float | None) -> RetryState:
+        patience = self._patience.limit_attempts(deadline_seconds, self._fallback.agent_away)
+        return RetryState(self.url, self._address.timeout, patience, deadline_seconds)
 
-    def _ask(self, method: str, path: str, body: Any, attempts: Attempts) -> Any:
-        request = self._address.request(path, body)
+    def _request(self, method: str, path: str, body: Any, attempts: RetryState) -> Any:
+        request = self._address.build_request(path, body)
         while True:
-            outcome: Exception | Answer
+            outcome: Exception | AgentResponse
             try:
                 outcome = self._once(method, *request, attempts.timeout)
-                if outcome.status not in AWAY:
-                    return understood(self.url, outcome)
+                if outcome.status not in RETRIED_STATUSES:
+                    return decode_response(self.url, outcome)
             except (OSError, HTTPException) as error:
                 outcome = error
-            time.sleep(attempts.pause(outcome))
+            time.sleep(attempts.next_delay(outcome))
 
     def _once(
         self, method: str, path: str, content: bytes, headers: dict[str, str], timeout: float
-    ) -> Answer:
+    ) -> AgentResponse:
         connection = self._connection(timeout)
         try:
             answer = connection.ask(method, path, content, headers, timeout)

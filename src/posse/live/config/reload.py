@@ -30,10 +30,10 @@ PATIENCE = 10.0  # seconds for which an address that was just in use may stay so
 
 def reload_from(file: Path, node: Node) -> str:
     """Take in the settings of a file; one line that says what changed, or a ValueError why not."""
-    from posse.live.http.health import traffic_of
+    from posse.live.http.health import get_traffic
 
     settings = read_settings(file)
-    renewed = ", a new HTTP certificate" if traffic_of(node).renew() else ""
+    renewed = ", a new HTTP certificate" if get_traffic(node).renew_certificate() else ""
     return node.reload(settings) + renewed
 
 

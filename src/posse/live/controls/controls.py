@@ -6,15 +6,15 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from posse.live.controls.answers import ControlAnswer, ControlsAnswer
 from posse.live.controls.records import MOST, Steps, is_control
 from posse.live.controls.records import Control as Control
 from posse.live.controls.records import ControlMessage as ControlMessage
 from posse.live.exchange.origins import Sign
 from posse.live.security.signatures import Vouch
 from posse.live.store.records import Conflict
-from posse.live.store.timeline import listed
+from posse.live.store.timeline import list_names
 
 # ("pin" or "pause", arm): where that comes from, as `Controls.acting` says it
 Acting = Mapping[tuple[str, str], str]
@@ -35,7 +35,7 @@ def changes(before: Acting, after: Acting) -> list[tuple[str, str]]:
         if (kind, arm) not in after:
             said.setdefault(("resume", f"no longer {DONE[kind]}"), []).append(arm)
     return [
-        (kind, f"{listed(arms)} {'is' if len(arms) == 1 else 'are'} {what}")
+        (kind, f"{list_names(arms)} {'is' if len(arms) == 1 else 'are'} {what}")
         for (kind, what), arms in said.items()
     ]
 
@@ -232,7 +232,7 @@ class Controls:
         pauses = {("pause", arm): whose for each, whose in records for arm in each.paused}
         return dict(pins[-1:]) | pauses  # a pin here goes before the network's
 
-    def status(self, arms: Sequence[str]) -> dict[str, Any]:
+    def status(self, arms: Sequence[str]) -> ControlsAnswer:
         """What is shown: what acts here, and whose records it comes from."""
         return {
             "pinned": self._pinned(arms),
@@ -347,7 +347,7 @@ def _known(arm: str, arms: Sequence[str]) -> None:
         raise Conflict(f"there is no arm {arm!r} here: there are {', '.join(map(repr, arms[:20]))}")
 
 
-def _shown(control: Control | None) -> dict[str, Any] | None:
+def _shown(control: Control | None) -> ControlAnswer | None:
     if control is None:
         return None
     return {

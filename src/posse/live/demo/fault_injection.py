@@ -1,4 +1,4 @@
-"""Fault injection: a transport that loses messages and cuts links as it is told."""
+"""Fault injection: a transport that loses messages and cuts links on command."""
 
 from __future__ import annotations
 
@@ -11,96 +11,96 @@ from posse.live.counters import Counts
 from posse.live.messaging.transport import Receive, Transport
 from posse.live.node import Node
 
-MOST_NOTED = 1000  # messages, of which the oldest is forgotten first
+MAX_NOTED = 1000  # messages; the oldest are dropped first
 
 
 class Faults(Struct, frozen=True):
-    """What goes wrong with an agent's messages."""
+    """The faults of an agent's messages."""
 
-    cut: frozenset[str] = frozenset()  # neighbours that it does not reach
-    loss: float = 0.0  # share of all others that is lost, on either way
-    deaf: bool = False  # whether it hears nothing, as a process that is stopped
+    cut: frozenset[str] = frozenset()  # unreachable neighbours
+    loss: float = 0.0  # share of its other outgoing messages that is lost
+    deaf: bool = False  # whether it receives nothing, like a stopped process
 
 
-class Interference:
-    """The faults of one agent, over all the transports that it opens; and what it sent."""
+class FaultInjector:
+    """Applies faults to all transports that an agent opens, and notes its outgoing messages."""
 
     def __init__(self, generator: random.Random) -> None:
         self.faults = Faults()
         self._random = generator
-        self._sent: deque[tuple[str, bool]] = deque(maxlen=MOST_NOTED)
+        self._sent: deque[tuple[str, bool]] = deque(maxlen=MAX_NOTED)
 
-    def around(self, transport: Transport) -> Transport:
-        """A transport with these faults."""
+    def wrap_transport(self, transport: Transport) -> Transport:
+        """Put these faults around a transport."""
         return FaultyTransport(transport, self)
 
-    def passes(self, peer: str) -> bool:
-        """Whether a message to a neighbour is let through; it is noted."""
+    def admits_outgoing(self, peer: str) -> bool:
+        """Decide whether a message to a neighbour passes, and note it."""
         passed = peer not in self.faults.cut and self._random.random() >= self.faults.loss
         self._sent.append((peer, passed))
         return passed
 
-    def hears(self, peer: str) -> bool:
-        """Whether a message from a neighbour is let in."""
+    def admits_incoming(self, peer: str) -> bool:
+        """Return whether a message from a neighbour passes."""
         return not (self.faults.deaf or peer in self.faults.cut)
 
-    def sent(self) -> list[tuple[str, bool]]:
-        """To whom messages went since this was last asked, and whether each was let through."""
+    def drain_sent(self) -> list[tuple[str, bool]]:
+        """Return the receivers of messages since the last call, and whether each message passed."""
         return [self._sent.popleft() for _ in range(len(self._sent))]
 
 
 class FaultyTransport:
-    """Any transport, with faults: the inner one carries what they let through."""
+    """A transport with faults: the inner transport carries the messages that pass."""
 
-    def __init__(self, inner: Transport, interference: Interference) -> None:
+    def __init__(self, inner: Transport, injector: FaultInjector) -> None:
         self._inner = inner
-        self._interference = interference
+        self._injector = injector
 
     @property
     def refusals(self) -> Counts:
-        """Those of the transport inside."""
+        """The refusals of the inner transport."""
         return self._inner.refusals
 
     def start(self, receive: Receive) -> None:
-        """Begin to call `receive` with what faults let in."""
+        """Begin to call `receive` with the messages that pass."""
 
-        def hear(peer: str, payload: bytes) -> None:
-            if self._interference.hears(peer):
+        def receive_admitted(peer: str, payload: bytes) -> None:
+            if self._injector.admits_incoming(peer):
                 receive(peer, payload)
 
-        self._inner.start(hear)
+        self._inner.start(receive_admitted)
 
     def send(self, peer: str, payload: bytes) -> None:
-        """Send what faults let through."""
-        if self._interference.passes(peer):
+        """Send a message if it passes."""
+        if self._injector.admits_outgoing(peer):
             self._inner.send(peer, payload)
 
     def connected(self) -> dict[str, bool]:
-        """The neighbours, and whether each can be reached now."""
-        cut = self._interference.faults.cut
+        """Return the neighbours, and whether each can be reached now."""
+        cut = self._injector.faults.cut
         return {peer: up and peer not in cut for peer, up in self._inner.connected().items()}
 
     def close(self) -> None:
-        """End it all."""
+        """Close the inner transport."""
         self._inner.close()
 
 
-# A snapshot of an agent for the page of a swarm: whose evidence it holds, what it plays.
+# Snapshots for the page of a demonstration.
 
 
-class Glance(Struct, frozen=True):
-    """What an agent holds and does at one moment."""
+class AgentSnapshot(Struct, frozen=True):
+    """The evidence and the choices of an agent at one moment."""
 
-    held: dict[str, int]  # pulls of each agent, its own included
-    shares: dict[str, float]  # with which probability its next decision plays each arm
-    sent: list[tuple[str, bool]]  # messages since the last glance: to whom, and whether let through
+    pulls_by_origin: dict[str, int]  # including its own
+    shares: dict[str, float]  # probability of each arm in the next decision
+    sent: list[tuple[str, bool]]  # since the last snapshot: receiver, and whether it passed
 
 
-def glance(node: Node, interference: Interference) -> Glance:
-    """Look at an agent."""
+def take_snapshot(node: Node, injector: FaultInjector) -> AgentSnapshot:
+    """Take a snapshot of an agent."""
     experiment = node.experiment()
-    return Glance(
+    return AgentSnapshot(
         experiment.pulls_by_origin(),
         experiment.probabilities(),
-        interference.sent(),
+        injector.drain_sent(),
     )

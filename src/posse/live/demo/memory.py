@@ -1,4 +1,4 @@
-"""Agents in this process: real nodes with real stores, on a network that loses messages."""
+"""Sites in this process: nodes of a fleet that can be killed and restarted like processes."""
 
 from __future__ import annotations
 
@@ -12,74 +12,75 @@ from typing import Any, TypeVar
 
 from posse.live.agent.agent import Decision
 from posse.live.config.agent_settings import Settings, from_data
-from posse.live.demo.site import Site, Visitor
+from posse.live.demo.fleet import Fleet
+from posse.live.demo.site import AgentSite, Visitor
 from posse.live.exchange.ledger import Ledger
 from posse.live.experiment.experiment import DEFAULT
-from posse.live.http.metrics import metrics
-from posse.live.messaging.transport.memory import MemoryNetwork
+from posse.live.http.metrics import render_metrics
+from posse.live.messaging.transport import Transport
 from posse.live.node import Node
-from posse.live.node_factory import Outside
-from posse.live.process import assemble
-from posse.live.store import Outcome
+from posse.live.store import RewardOutcome
 
 T = TypeVar("T")
 
-Make = Callable[[Settings, Path], Node]
 
+class MemorySite(AgentSite):
+    """A node of a fleet that ticks in its own thread, or by hand.
 
-class MemorySite(Site):
-    """A node that ticks in a thread of its own, or by hand.
+    A crash is simulated by a copy of the store's files between two commits: the next life opens
+    the copy, and every answer of the dead node after that moment counts as lost.
 
-    What a crash leaves is a copy of its files, taken between two commits; what the dead node says
-    after that is an answer that got lost.
+    network_lock: held by whoever uses the network. draw, wrap_transport: see Fleet.create_node.
     """
 
     def __init__(
         self,
         settings: Settings,
-        folder: Path,
-        network: MemoryNetwork,
-        turn: threading.Lock,
-        make: Make | None = None,
+        fleet: Fleet,
+        network_lock: threading.Lock,
+        *,
         by_hand: bool = False,
+        draw: Callable[[int], int] | None = None,
+        wrap_transport: Callable[[Transport], Transport] | None = None,
     ) -> None:
-        """make: a node of settings and a folder, if not a plain one; by_hand: `tick` is called."""
         super().__init__(settings.name, list(settings.experiments))
         self._settings = settings
-        self._folder = folder
-        # whose turn it is to use the network
-        self._network = network
-        self._turn = turn
-        self._make = make or self._plain
+        self._fleet = fleet
+        self._network_lock = network_lock
         self._by_hand = by_hand
+        self._draw = draw
+        self._wrap_transport = wrap_transport
         self._lives = 0
         self._node: Node | None = None
 
     def start(self) -> None:
-        """Open the store that its last life left, and tick."""
-        node = self._make(self._now(), self._folder)
-        with self._turn:
+        """Open the store that the last life left, and tick."""
+        node = self._fleet.create_node(
+            self._current_settings(), draw=self._draw, wrap_transport=self._wrap_transport
+        )
+        with self._network_lock:
             node.transport.start(node.receive)
         self._node = node
         if not self._by_hand:
-            threading.Thread(target=self._tick, args=(node,), daemon=True).start()
+            threading.Thread(target=self._tick_repeatedly, args=(node,), daemon=True).start()
 
     def kill(self) -> None:
-        """Go on from what is on disk at this moment."""
-        node = self._alive()
-        before = self._path
-        with self._turn, node.store.transaction():
+        """End the node as a power failure would: the next life starts from a copy of the files."""
+        node = self._require_node()
+        before = self._store_path
+        # The transaction excludes commits during the copy; the lock excludes messages.
+        with self._network_lock, node.store.transaction():
             self._node = None
             node.transport.close()
             self._lives += 1
             for end in ("", "-wal"):
                 if (file := before.with_name(before.name + end)).exists():
-                    shutil.copyfile(file, self._path.with_name(self._path.name + end))
+                    shutil.copyfile(file, self._store_path.with_name(self._store_path.name + end))
         node.stop()
 
     def stop(self) -> None:
-        """End it cleanly."""
-        with self._turn:
+        """Stop the node cleanly."""
+        with self._network_lock:
             node = self._node
             self._node = None
             if node is not None:
@@ -91,102 +92,101 @@ class MemorySite(Site):
         return self._node
 
     def tick(self) -> None:
-        """One round of a node that ticks by hand."""
+        """Tick once, if the site is driven by hand."""
         if self._node is not None:
             self._node.tick()
 
-    def change(self, settings: Settings) -> None:
-        """Go on by other settings and the neighbours of now, at once or at the next start."""
+    def change_settings(self, settings: Settings) -> None:
+        """Apply other settings and the present neighbours, at once or at the next start."""
         self._settings = settings
         if self._node is not None:
-            self._node.reload(self._now())
+            self._node.reload(self._current_settings())
 
-    def visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
-        """Somebody in this process."""
+    def open_visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
+        """Return a visitor in this process."""
         return nullcontext(_Visitor(self, experiment))
 
     def pull(self, experiment: str = DEFAULT) -> Decision:
-        """Ask for a decision."""
-        node = self._alive()
+        """Request a decision."""
+        node = self._require_node()
         decision = node.experiment(experiment).decide()
-        return self._answered(node, Decision(decision.id, decision.arm, decision.probability))
+        return self._check_alive(node, Decision(decision.id, decision.arm, decision.probability))
 
     def update(self, decision: Decision, reward: float, experiment: str = DEFAULT) -> bool:
-        """Say how it went."""
-        node = self._alive()
+        """Report the reward of a decision."""
+        node = self._require_node()
         outcome = node.experiment(experiment).reward(decision.id, reward)
-        return self._answered(node, outcome is Outcome.NEW)
+        return self._check_alive(node, outcome is RewardOutcome.NEW)
 
-    def evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
-        """As the node has it."""
-        return self._alive().experiment(experiment).evidence()
+    def read_evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
+        """Return the evidence of the node."""
+        return self._require_node().experiment(experiment).evidence()
 
-    def metrics(self) -> str:
-        """As the node counts."""
-        return metrics(self._alive())
+    def read_metrics(self) -> str:
+        """Return the metrics of the node."""
+        return render_metrics(self._require_node())
 
-    def _now(self) -> Settings:
-        near = dict.fromkeys(self._network.neighbours(self.name), "")
-        return replace(self._settings, store=self._path.name, neighbours=near)
-
-    def _plain(self, settings: Settings, folder: Path) -> Node:
-        return assemble(settings, folder, Outside(lambda _: self._network.transport(self.name)))
+    def _current_settings(self) -> Settings:
+        near = dict.fromkeys(self._fleet.network.neighbours(self.name), "")
+        return replace(self._settings, store=self._store_path.name, neighbours=near)
 
     @property
-    def _path(self) -> Path:
-        return self._folder / f"{self.name}.{self._lives}.db"
+    def _store_path(self) -> Path:
+        return self._fleet.folder / f"{self.name}.{self._lives}.db"
 
-    def _alive(self) -> Node:
+    def _require_node(self) -> Node:
         if self._node is None:
             raise ConnectionError(f"{self.name} is down")
         return self._node
 
-    def _answered(self, node: Node, answer: T) -> T:
+    def _check_alive(self, node: Node, answer: T) -> T:
         if self._node is not node:
             raise ConnectionError(f"{self.name} died before it answered")
         return answer
 
-    def _tick(self, node: Node) -> None:
+    def _tick_repeatedly(self, node: Node) -> None:
         pause = threading.Event()
         while not pause.wait(self._settings.tick_seconds):
-            with self._turn:
+            with self._network_lock:
                 if self._node is not node:
                     return
                 node.tick()
-                self._network.step()
+                self._fleet.network.step()
 
 
 @dataclass(frozen=True)
 class _Visitor:
-    """Somebody who visits one experiment."""
+    """A visitor of one experiment."""
 
     site: MemorySite
     experiment: str
 
     def pull(self) -> Decision:
-        """Ask which arm to play."""
+        """Request a decision."""
         return self.site.pull(self.experiment)
 
     def update(self, decision: Decision, reward: float) -> bool:
-        """Say how it went."""
+        """Report the reward of a decision."""
         return self.site.update(decision, reward, self.experiment)
 
 
-def in_memory(
+def create_memory_sites(
     folder: Path,
     links: Sequence[tuple[int, int]],
     agents: Sequence[Mapping[str, Any]],
     loss: float = 0.2,
     seed: int = 0,
 ) -> list[MemorySite]:
-    """Nodes with stores in a folder, on links that lose, delay and reorder messages."""
+    """Create sites with stores in a folder, on links that lose, delay and reorder messages."""
     names = [str(agent["name"]) for agent in agents]
-    network = MemoryNetwork(
+    fleet = Fleet(
+        folder,
         [(names[a], names[b]) for a, b in links],
         seed=seed,
+        real_time=True,
         loss=loss,
         delay=(0, 2 * len(agents)),  # every agent's tick is a step: two ticks
         reorder=True,
     )
-    turn = threading.Lock()
-    return [MemorySite(from_data(agent), folder, network, turn) for agent in agents]
+    network_lock = threading.Lock()
+    return [MemorySite(from_data(agent), fleet, network_lock) for agent in agents]

@@ -1,4 +1,4 @@
-"""Agents as processes of their own, with mutual TLS on loopback."""
+"""Sites whose agents run in their own processes, with mutual TLS on loopback."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any, BinaryIO
 from urllib.request import ProxyHandler, build_opener
 
 from posse.live.client import Client
-from posse.live.demo.site import Site, Visitor
+from posse.live.demo.site import AgentSite, Visitor
 from posse.live.exchange.ledger import Ledger
 from posse.live.experiment.experiment import DEFAULT
 from posse.live.security import certificates
 
-# a proxy of the environment does not know this machine's agents
+# without the proxies of the environment: the agents are on this machine
 OPENER = build_opener(ProxyHandler({}))
 
 Route = Callable[[str, str, int], int]
 Launch = Callable[[Path, BinaryIO], subprocess.Popen[bytes]]
 
 
-def run_agent(file: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
-    """A `posse agent`; what it says goes to its log."""
+def launch_agent(file: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
+    """Start `posse agent`; its output goes to the log."""
     return subprocess.Popen(
         [sys.executable, "-c", "from posse.cli import main; main()", "agent", file],
         stdout=log,
@@ -36,8 +36,8 @@ def run_agent(file: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
     )
 
 
-class ProcessSite(Site):
-    """An agent's process, reached over HTTP."""
+class ProcessSite(AgentSite):
+    """An agent in its own process, reached over HTTP."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ProcessSite(Site):
         file: Path,
         url: str,
         experiments: Sequence[str] = (DEFAULT,),
-        launch: Launch = run_agent,
+        launch: Launch = launch_agent,
     ) -> None:
         super().__init__(name, experiments)
         self.file = file
@@ -53,28 +53,29 @@ class ProcessSite(Site):
         self._launch = launch
         self.process: subprocess.Popen[bytes] | None = None
         self._clients = {
-            each: Client(url, timeout=30.0, attempts=1, experiment=each) for each in experiments
+            experiment: Client(url, timeout=30.0, attempts=1, experiment=experiment)
+            for experiment in experiments
         }
 
     def start(self) -> None:
-        """Start the process; what it says goes to its log."""
-        with self.file.with_suffix(".log").open("ab") as log, _uninterrupted():
+        """Start the process; its output goes to its log."""
+        with self.file.with_suffix(".log").open("ab") as log, _delay_interrupts():
             self.process = self._launch(self.file, log)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the process (SIGKILL)."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(30)
 
-    def tell_to_stop(self) -> None:
-        """SIGTERM."""
+    def request_stop(self) -> None:
+        """Ask the process to stop (SIGTERM)."""
         if self.process is not None:
             self.process.terminate()
 
     def stop(self) -> None:
-        """SIGTERM; SIGKILL for one that does not heed it."""
-        self.tell_to_stop()
+        """Stop the process by SIGTERM, or by SIGKILL if it does not end."""
+        self.request_stop()
         try:
             if self.process is not None:
                 self.process.wait(15)
@@ -83,37 +84,38 @@ class ProcessSite(Site):
         for client in self._clients.values():
             client.close()
 
-    def visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
-        """Somebody who comes over HTTP."""
-        # the swarm asks again for longer
+    def open_visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
+        """Return a client of an experiment."""
+        # the swarm itself retries for longer
         return Client(self.url, attempts=2, backoff=0.05, experiment=experiment)
 
-    def evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
-        """As /v1/evidence says."""
+    def read_evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
+        """Fetch /v1/evidence."""
         return self._clients[experiment].evidence()
 
-    def metrics(self) -> str:
-        """As /metrics says."""
+    def read_metrics(self) -> str:
+        """Fetch /metrics."""
         with OPENER.open(f"{self.url}/metrics", timeout=2.0) as answer:
             return str(answer.read().decode())
 
-    def problem(self) -> str | None:
-        """The last words of a process that ended."""
+    def find_problem(self) -> str | None:
+        """Return the end of the log if the process has ended."""
         if self.process is None or self.process.poll() is None:
             return None
         words = self.file.with_suffix(".log").read_text(errors="replace").strip()
-        return words[-500:] or f"it ended with code {self.process.returncode}"
+        return words[-500:] or f"exit code {self.process.returncode}"
 
 
-def in_processes(
+def create_process_sites(
     folder: Path,
     links: Sequence[tuple[int, int]],
     agents: Sequence[Mapping[str, Any]],
     route: Route = lambda source, target, port: port,
 ) -> list[ProcessSite]:
-    """Processes with certificates, stores and logs in a folder, by the settings of each.
+    """Create sites with certificates, stores and logs in a folder, from the settings of each agent.
 
-    route(source, target, port): the port at which `source` dials `target`, who listens at `port`.
+    route(source, target, port): the port at which `source` connects to `target`, which listens at
+    `port`; a test can put a proxy between them.
     """
     certificates.create_authority(folder / "certs")
     ports = free_ports(2 * len(agents))
@@ -135,50 +137,52 @@ def in_processes(
 
 
 def write_settings(file: Path, agent: Mapping[str, Any]) -> None:
-    """Write an agent.toml, in one step: a process may be reading it."""
+    """Write an agent.toml atomically: a process may be reading it."""
     tables = {"neighbours": agent["neighbours"]}
     for name, table in agent.get("experiments", {}).items():
         tables[f"experiments.{name}"] = table
-    top = {key: each for key, each in agent.items() if key not in ("neighbours", "experiments")}
-    text = "".join(f"[{name}]\n{_toml(table)}" for name, table in tables.items())
+    top = {key: value for key, value in agent.items() if key not in ("neighbours", "experiments")}
+    text = "".join(f"[{name}]\n{_to_toml(table)}" for name, table in tables.items())
     fresh = file.with_suffix(".new")
-    fresh.write_text(_toml(top) + text)
+    fresh.write_text(_to_toml(top) + text)
     fresh.replace(file)
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Put off Ctrl-C and SIGTERM: a process that is started but not yet noted would stay behind."""
-    if threading.current_thread() is not threading.main_thread():  # others are not interrupted
+def _delay_interrupts() -> Iterator[None]:
+    """Delay Ctrl-C and SIGTERM: a process that is started but not yet stored would be orphaned."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # only the main thread is interrupted
         yield
         return
-    came: list[int] = []
+    delayed: list[int] = []
     before = {
-        number: signal.signal(number, lambda number, _: came.append(number))
+        number: signal.signal(number, lambda number, _: delayed.append(number))
         for number in (signal.SIGINT, signal.SIGTERM)
-        if callable(signal.getsignal(number))  # else nothing is raised here
+        if callable(signal.getsignal(number))  # otherwise the signal raises nothing in Python
     }
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
+        if delayed:
+            signal.raise_signal(delayed[0])
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on; held together, so that they differ."""
+    """Return free ports; all are bound at the same time, so that they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]
     finally:
-        for each in sockets:
-            each.close()
+        for listener in sockets:
+            listener.close()
 
 
-def _toml(table: Mapping[str, Any]) -> str:
-    """Text, numbers and lists of them: TOML writes these as Python does, but for the quotes."""
+def _to_toml(table: Mapping[str, Any]) -> str:
+    """Write a table of text, numbers and lists; Python's repr of these is valid TOML."""
     return "".join(f"{key} = {value!r}\n" for key, value in table.items())

@@ -1,4 +1,4 @@
-"""One agent of a swarm, seen from outside: started, visited, killed and asked for its counts."""
+"""One agent of a demonstration, seen from outside: start, visit, kill and count."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.experiment.experiment import DEFAULT
 
-START_SECONDS = 60.0  # an agent that does not answer by then has failed
+START_SECONDS = 60.0  # an agent that does not answer in this time has failed
 
 
 class Visitor(Protocol):
-    """Who asks an agent for decisions and tells it how they went."""
+    """A visitor's application: requests decisions and reports rewards."""
 
     def pull(self) -> Decision:
-        """Ask which arm to play."""
+        """Request a decision."""
 
     def update(self, decision: Decision, reward: float) -> bool:
-        """Say how it went; once this returns, the reward is acknowledged."""
+        """Report the reward of a decision; once this returns, it is acknowledged."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What an agent says of itself at one moment."""
+    """Metrics of an agent at one moment."""
 
     here: float = 0.0  # pulls
-    held: float = 0.0
+    in_network: float = 0.0
     sent: int = 0  # messages
     received: int = 0
     refused: int = 0
@@ -41,8 +41,8 @@ class Sample:
     neighbours: int = 0
 
     @classmethod
-    def read(cls, metrics: str) -> Sample:
-        """From the text of /metrics."""
+    def parse_metrics(cls, metrics: str) -> Sample:
+        """Parse the text of /metrics."""
         sums: defaultdict[str, float] = defaultdict(float)
         neighbours = 0
         for line in metrics.splitlines():
@@ -53,7 +53,7 @@ class Sample:
                 sums[labels if name == "messages_total" else name] += float(value)
         return cls(
             here=sums["pulls_here"],
-            held=sums["pulls_in_network"],
+            in_network=sums["pulls_in_network"],
             sent=int(sums['direction="sent"}']),
             received=int(sums['direction="received"}']),
             refused=int(sums["refusals_total"]),
@@ -64,33 +64,35 @@ class Sample:
 
 @dataclass(frozen=True)
 class Count:
-    """What visitors of one experiment were told, what the agent has, and what it holds of all."""
+    """Acknowledged rewards of one experiment at one agent, its own evidence and the network's."""
 
     name: str
-    acknowledged: dict[str, tuple[int, int]]  # by arm: the sum of rewards, how many
+    acknowledged: dict[str, tuple[int, int]]  # by arm: sum and number of rewards
     own: Ledger  # in quanta
-    held: Ledger
+    network: Ledger
     experiment: str = DEFAULT
 
     @property
     def lost(self) -> int:
-        """How many acknowledged rewards the agent does not have; below 0, how many too many."""
-        return sum(count for _, count in self.acknowledged.values()) - pulls(self.own)
+        """Acknowledged rewards missing in the own evidence; negative if there are too many."""
+        return sum(count for _, count in self.acknowledged.values()) - count_pulls(self.own)
 
     @property
-    def exact(self) -> bool:
-        """Whether the agent has what it acknowledged, arm by arm, in whole quanta."""
-        told = {arm: (s * PER_UNIT, n * PER_UNIT) for arm, (s, n) in self.acknowledged.items()}
-        return told == {arm: (values[0], values[-1]) for arm, values in self.own.items()}
+    def is_exact(self) -> bool:
+        """Whether the own evidence equals the acknowledged rewards, arm by arm, in whole quanta."""
+        acknowledged = {
+            arm: (s * PER_UNIT, n * PER_UNIT) for arm, (s, n) in self.acknowledged.items()
+        }
+        return acknowledged == {arm: (values[0], values[-1]) for arm, values in self.own.items()}
 
 
-def pulls(ledger: Ledger) -> int:
-    """How many pulls this is the evidence of, rounded down."""
+def count_pulls(ledger: Ledger) -> int:
+    """Count the pulls in evidence, rounded down."""
     return sum(values[-1] for values in ledger.values()) // PER_UNIT
 
 
-class Site(ABC):
-    """An agent that can be started, visited, killed and asked; and what its visitors did."""
+class AgentSite(ABC):
+    """An agent that can be started, visited and killed, with the record of its visitors."""
 
     def __init__(self, name: str, experiments: Sequence[str] = (DEFAULT,)) -> None:
         self.name = name
@@ -98,80 +100,82 @@ class Site(ABC):
         self.restarts = 0
         self.regret = 0.0
         self.visits: Counter[str] = Counter()  # by arm
-        # acknowledged, by experiment and arm: their sum, and their number
-        self.rewards: Counter[tuple[str, str]] = Counter()
-        self.rewarded: Counter[tuple[str, str]] = Counter()
+        # of acknowledged rewards, by experiment and arm
+        self.reward_sums: Counter[tuple[str, str]] = Counter()
+        self.reward_counts: Counter[tuple[str, str]] = Counter()
         self.sample = Sample()
-        self.answers = False  # when it was last asked
+        self.answers = False  # at the last sample
 
     @abstractmethod
     def start(self) -> None:
-        """Start it, without waiting until it answers."""
+        """Start the agent without waiting until it answers."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End it as a power failure would."""
+        """End the agent as a power failure would."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End it cleanly, or else."""
+        """Stop the agent cleanly, or kill it if it does not stop."""
 
-    def tell_to_stop(self) -> None:  # noqa: B027 (where stopping takes no time, there is no need)
-        """Let it begin to end, so that many end at the same time."""
-
-    @abstractmethod
-    def visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
-        """Somebody who visits an experiment."""
+    def request_stop(self) -> None:  # noqa: B027 (only needed where stopping takes time)
+        """Let the agent begin to stop, so that many agents stop at the same time."""
 
     @abstractmethod
-    def evidence(self, experiment: str) -> dict[str, Ledger]:
-        """In quanta, of an experiment: its own, and what it holds of all."""
+    def open_visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
+        """Return a visitor of an experiment."""
 
     @abstractmethod
-    def metrics(self) -> str:
-        """Its counters, as Prometheus reads them."""
+    def read_evidence(self, experiment: str) -> dict[str, Ledger]:
+        """Return the own and the network's evidence of an experiment, in quanta."""
 
-    def problem(self) -> str | None:
-        """Why it will never answer, if that is known."""
+    @abstractmethod
+    def read_metrics(self) -> str:
+        """Return the metrics in the Prometheus text format."""
+
+    def find_problem(self) -> str | None:
+        """Return why the agent will never answer, if that is known."""
         return None
 
     @property
     def acknowledged(self) -> int:
-        """The rewards that visitors were told it has."""
-        return self.rewarded.total()
+        """Number of rewards that were acknowledged to visitors."""
+        return self.reward_counts.total()
 
-    def acknowledge(self, arm: str, reward: int, experiment: str = DEFAULT) -> None:
-        """Note that a visitor was told so."""
-        self.rewards[experiment, arm] += reward
-        self.rewarded[experiment, arm] += 1
+    def add_acknowledged(self, arm: str, reward: int, experiment: str = DEFAULT) -> None:
+        """Record that a reward was acknowledged to a visitor."""
+        self.reward_sums[experiment, arm] += reward
+        self.reward_counts[experiment, arm] += 1
 
-    def look(self) -> bool:
-        """Take a sample; whether it answers."""
+    def take_sample(self) -> bool:
+        """Sample the metrics; return whether the agent answers."""
         try:
-            self.sample = Sample.read(self.metrics())
+            self.sample = Sample.parse_metrics(self.read_metrics())
             self.answers = True
-        except Exception:  # whatever it is, this one does not answer now
+        except Exception:  # whatever the reason, it does not answer now
             self.answers = False
         return self.answers
 
-    def wait(self) -> None:
-        """Wait until it answers."""
+    def wait_until_ready(self) -> None:
+        """Wait until the agent answers."""
         deadline = time.monotonic() + START_SECONDS
-        while not self.look():
-            problem = self.problem()
+        while not self.take_sample():
+            problem = self.find_problem()
             if problem is not None or time.monotonic() > deadline:
-                raise ValueError(f"{self.name} does not answer: {problem or 'it takes too long'}")
+                raise ValueError(
+                    f"{self.name} does not answer: {problem or f'no answer in {START_SECONDS:g} s'}"
+                )
             time.sleep(0.05)
 
-    def counts(self) -> list[Count]:
-        """What was acknowledged, and what is there, of each experiment."""
-        return [self._count(experiment) for experiment in self.experiments]
+    def collect_counts(self) -> list[Count]:
+        """Return acknowledged rewards and evidence of each experiment."""
+        return [self._count_experiment(experiment) for experiment in self.experiments]
 
-    def _count(self, experiment: str) -> Count:
-        told = {
-            arm: (self.rewards[each, arm], n)
-            for (each, arm), n in self.rewarded.items()
-            if each == experiment
+    def _count_experiment(self, experiment: str) -> Count:
+        acknowledged = {
+            arm: (self.reward_sums[name, arm], n)
+            for (name, arm), n in self.reward_counts.items()
+            if name == experiment
         }
-        evidence = self.evidence(experiment)
-        return Count(self.name, told, evidence["own"], evidence["held"], experiment)
+        evidence = self.read_evidence(experiment)
+        return Count(self.name, acknowledged, evidence["own"], evidence["held"], experiment)

@@ -1,4 +1,4 @@
-"""Chaos test of many agents: visitors, kills, and whether every reward is counted exactly once."""
+"""A swarm: visitors at many agents, random kills, and an audit of exactly-once counting."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from posse.live.demo.site import Count, Site
-from posse.live.demo.visitors import Audience, Crowd
+from posse.live.demo.site import AgentSite, Count
+from posse.live.demo.visitors import Audience, UniformAudience
 from posse.live.exchange.ledger import minus, total
 from posse.live.exchange.quanta import PER_UNIT
 
-ANSWER_SECONDS = 120.0  # visitors do not ask for longer
-SETTLE_SECONDS = 120.0
+ANSWER_SECONDS = 120.0  # visitors give up after this time
+AGREEMENT_SECONDS = 120.0
 SAMPLE_SECONDS = 1.0
 HALF_A_PULL = PER_UNIT // 2  # in quanta
 
@@ -29,7 +29,7 @@ def agent_settings(
     tick_seconds: float = 0.1,
     experiments: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """The settings of agents that differ in nothing but their names; of one experiment or some."""
+    """Return the data of agents that differ only in their names, with one experiment or several."""
     common: dict[str, Any] = {
         "arms": list(arms),
         "family": "bernoulli",
@@ -44,61 +44,61 @@ def agent_settings(
 
 
 class Swarm:
-    """Agents, visitors at each of them, and those who kill and count."""
+    """Agents with visitors in threads; agents can be killed, and counted at the end."""
 
     def __init__(
         self,
-        sites: Sequence[Site],
+        sites: Sequence[AgentSite],
         means: Mapping[str, float],
         *,
         visitors: int = 1,  # at the same time, at each site
         visits_per_second: float = 20.0,  # of each visitor
         seed: int = 0,
-        audience: Audience | None = None,  # None: a crowd
+        audience: Audience | None = None,  # None: the same means at every site
         patience: float = ANSWER_SECONDS,
     ) -> None:
         self.sites = list(sites)
         self.means = dict(means)
-        self._audience = audience or Crowd(self.means)
+        self._audience = audience or UniformAudience(self.means)
         self._patience = patience
         self._at_once = visitors
         self._pause = 1.0 / visits_per_second
         self._random = random.Random(seed)
-        self._no_more = threading.Event()  # visits
+        self._no_more = threading.Event()  # no further visits
         self._over = threading.Event()
-        self._visitors: list[threading.Thread] = []
-        self.mistakes: list[str] = []  # what visitors should never have seen
+        self.threads: list[threading.Thread] = []
+        self.failures: list[str] = []  # of visitors, which should never happen
 
     def start(self) -> None:
-        """Start all agents and wait until each answers."""
+        """Start all agents and wait until all answer."""
         for site in self.sites:
             site.start()
         for site in self.sites:
-            site.wait()
-        threading.Thread(target=self._watch, daemon=True).start()
+            site.wait_until_ready()
+        threading.Thread(target=self._sample_sites, daemon=True).start()
 
-    def visit(self) -> None:
-        """Let visitors come to all sites, until `end_visits`."""
+    def send_visitors(self) -> None:
+        """Send visitors to all sites until `end_visits`."""
         for site in self.sites * self._at_once:
-            self.visit_at(site)
+            self.send_visitors_to(site)
 
-    def visit_at(self, site: Site) -> None:
-        """Let one visitor after the other come to a site."""
+    def send_visitors_to(self, site: AgentSite) -> None:
+        """Send one visitor after the other to a site."""
         generator = random.Random(self._random.random())
-        thread = threading.Thread(target=self._visit, args=(site, generator), daemon=True)
+        thread = threading.Thread(target=self._visit_site, args=(site, generator), daemon=True)
         thread.start()
-        self._visitors.append(thread)
+        self.threads.append(thread)
 
     def end_visits(self) -> None:
-        """No more visitors; those who wait for an answer get it."""
+        """Send no more visitors, and wait for those under way."""
         self._no_more.set()
-        for thread in self._visitors:
+        for thread in self.threads:
             thread.join()
 
-    def kill_one(self, spared: Sequence[Site] = ()) -> Site | None:
-        """Kill a random one of the agents that answer, and start it again."""
+    def kill_random_agent(self, spared: Sequence[AgentSite] = ()) -> AgentSite | None:
+        """Kill and restart a random agent of those that answer; None if there is none."""
         for site in self._random.sample(self.sites, len(self.sites)):
-            if site not in spared and site.look():
+            if site not in spared and site.take_sample():
                 site.kill()
                 site.restarts += 1
                 site.start()
@@ -106,59 +106,65 @@ class Swarm:
         return None
 
     def stop(self) -> None:
-        """End everything."""
+        """Stop everything."""
         self._no_more.set()
         self._over.set()
         for site in self.sites:
-            site.tell_to_stop()
+            site.request_stop()
         for site in self.sites:
             site.stop()
 
-    def counts(self) -> list[Count]:
-        """What every agent acknowledged, has, and holds; all must answer."""
+    def collect_counts(self) -> list[Count]:
+        """Return acknowledged rewards and evidence of every agent; all must answer."""
         for site in self.sites:
-            site.wait()
-        return [count for site in self.sites for count in site.counts()]
+            site.wait_until_ready()
+        return [count for site in self.sites for count in site.collect_counts()]
 
-    def settle(self, near: int = 0, seconds: float = SETTLE_SECONDS) -> list[Count]:
-        """Count when what each agent holds is near what all have, in quanta, or time is up."""
+    def wait_for_agreement(
+        self, tolerance: int = 0, seconds: float = AGREEMENT_SECONDS
+    ) -> list[Count]:
+        """Return the counts once all agents agree within a tolerance in quanta, or time is up."""
         deadline = time.monotonic() + seconds
         while True:
-            counts = self.counts()
-            if apart(counts) <= near or time.monotonic() > deadline:
+            counts = self.collect_counts()
+            if largest_gap(counts) <= tolerance or time.monotonic() > deadline:
                 return counts
             time.sleep(0.2)
 
     @property
     def acknowledged(self) -> int:
-        """The rewards that visitors were told are counted."""
+        """Number of rewards that were acknowledged to visitors."""
         return sum(site.acknowledged for site in self.sites)
 
-    def _watch(self) -> None:
+    def _sample_sites(self) -> None:
         while not self._over.wait(SAMPLE_SECONDS):
             for site in self.sites:
-                site.look()
+                site.take_sample()
 
-    def _visit(self, site: Site, generator: random.Random) -> None:
+    def _visit_site(self, site: AgentSite, generator: random.Random) -> None:
         try:
             with ExitStack() as stack:
-                visitors = {e: stack.enter_context(site.visitor(e)) for e in site.experiments}
+                visitors = {e: stack.enter_context(site.open_visitor(e)) for e in site.experiments}
                 while not self._no_more.wait(self._pause):
                     experiment = generator.choice(site.experiments)
                     self._audience.visit(
-                        site, experiment, visitors[experiment], generator, self._until_answered
+                        site,
+                        experiment,
+                        visitors[experiment],
+                        generator,
+                        self._retry_until_answered,
                     )
         except Exception as error:
             if not self._over.is_set():
-                self.mistakes.append(f"a visitor of {site.name} failed: {error!r}")
+                self.failures.append(f"a visitor of {site.name} failed: {error!r}")
 
-    def _until_answered(self, ask: Callable[[], T]) -> T:
-        """Ask again while the agent is down: requests are idempotent."""
+    def _retry_until_answered(self, ask: Callable[[], T]) -> T:
+        """Retry while the agent is down: requests are idempotent."""
         deadline = time.monotonic() + self._patience
         while True:
             try:
                 return ask()
-            except ValueError:  # an answer, and a wrong one
+            except ValueError:  # the agent answered with a refusal
                 raise
             except Exception:
                 if self._over.is_set() or time.monotonic() > deadline:
@@ -166,20 +172,22 @@ class Swarm:
                 time.sleep(0.05)
 
 
-def apart(counts: Sequence[Count]) -> int:
-    """The largest difference, in quanta, of what an agent holds to what all have of it."""
-    return max((_apart(each) for each in by_experiment(counts).values()), default=0)
+def largest_gap(counts: Sequence[Count]) -> int:
+    """Return the largest difference in quanta between one agent's view and the sum of all."""
+    return max(
+        (_largest_gap_of_one(group) for group in group_by_experiment(counts).values()), default=0
+    )
 
 
-def by_experiment(counts: Sequence[Count]) -> dict[str, list[Count]]:
-    """The counts of each experiment."""
-    found: dict[str, list[Count]] = {}
+def group_by_experiment(counts: Sequence[Count]) -> dict[str, list[Count]]:
+    """Group counts by experiment."""
+    groups: dict[str, list[Count]] = {}
     for count in counts:
-        found.setdefault(count.experiment, []).append(count)
-    return found
+        groups.setdefault(count.experiment, []).append(count)
+    return groups
 
 
-def _apart(counts: Sequence[Count]) -> int:
+def _largest_gap_of_one(counts: Sequence[Count]) -> int:
     everything = total(count.own for count in counts)
-    gaps = [minus(count.held, everything) for count in counts]
+    gaps = [minus(count.network, everything) for count in counts]
     return max((abs(q) for gap in gaps for values in gap.values() for q in values), default=0)

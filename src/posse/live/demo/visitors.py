@@ -1,4 +1,4 @@
-"""Visitors of a swarm: who comes to the sites, and what they find there."""
+"""Visitors of a demonstration and their rewards."""
 
 from __future__ import annotations
 
@@ -10,32 +10,42 @@ from typing import Any, Protocol, TypeVar
 
 from posse.families import Bernoulli
 from posse.live.agent.agent import Agent
-from posse.live.demo.site import Site, Visitor
+from posse.live.demo.site import AgentSite, Visitor
 
 T = TypeVar("T")
-Ask = Callable[[Callable[[], T]], T]  # until it is answered
+Ask = Callable[[Callable[[], T]], T]  # retries until there is an answer
 
 
 class Audience(Protocol):
-    """Who comes to the sites, and what they find there."""
+    """The visitors of all sites, and the rewards that they give."""
 
     def visit(
-        self, site: Site, experiment: str, visitor: Visitor, generator: random.Random, ask: Ask[Any]
+        self,
+        site: AgentSite,
+        experiment: str,
+        visitor: Visitor,
+        generator: random.Random,
+        ask: Ask[Any],
     ) -> None:
-        """One visit: pull, play, update; `site.acknowledge` once the reward is acknowledged."""
+        """Make one visit: pull, draw a reward, update; then call `site.add_acknowledged`."""
 
 
-class Crowd:
-    """Visitors who are alike everywhere: each arm has one mean."""
+class UniformAudience:
+    """Visitors who are alike at all sites: each arm has one mean."""
 
     def __init__(self, means: Mapping[str, float]) -> None:
         self.means = means
         self._noting = threading.Lock()
 
     def visit(
-        self, site: Site, experiment: str, visitor: Visitor, generator: random.Random, ask: Ask[Any]
+        self,
+        site: AgentSite,
+        experiment: str,
+        visitor: Visitor,
+        generator: random.Random,
+        ask: Ask[Any],
     ) -> None:
-        """One visit."""
+        """Make one visit."""
         decision = ask(visitor.pull)
         reward = int(generator.random() < self.means[decision.arm])
         with self._noting:
@@ -43,104 +53,111 @@ class Crowd:
             site.regret += max(self.means.values()) - self.means[decision.arm]
         ask(lambda: visitor.update(decision, reward))
         with self._noting:
-            site.acknowledge(decision.arm, reward, experiment)
+            site.add_acknowledged(decision.arm, reward, experiment)
 
 
-# Visitors of the demonstration, with potential outcomes: every agent has a twin that is alone.
+# Visitors of the page, with potential outcomes: every agent has an isolated twin.
 #
-# A visitor is a number between 0 and 1, and converts where the arm's true rate is above it. So an
-# agent and its isolated twin meet the same visitors (common random numbers), whatever they play.
+# A visitor is a number between 0 and 1 and converts if the arm's true rate is above it. So an agent
+# and its isolated twin meet the same visitors (common random numbers) whatever they play.
 
 
 @dataclass
-class Guests:
-    """Those who come to one site, and what the twin of its agent lost by knowing only them."""
+class SiteVisitors:
+    """The visitors of one site, and the isolated twin of its agent with its regret."""
 
     random: random.Random
     twin: Agent
-    alone: float = 0.0  # regret
-    lie: bool = False  # say that the first arm always converts, and no other ever
-    differ: bool = False  # convert by other rates than elsewhere
+    isolated_regret: float = 0.0  # regret
+    lying: bool = False  # report that the first arm always converts, and no other
+    different: bool = False  # convert at other rates than elsewhere
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What visitors of one site saw so far."""
+class SiteTotals:
+    """Acknowledged rewards and regret of one site so far."""
 
     acknowledged: int
     regret: float
-    alone: float
+    isolated_regret: float
 
 
 class TwinAudience:
-    """Visitors of all sites, who may lie or differ at some; any thread may bring one."""
+    """Visitors of all sites; at some they may lie or differ. Safe to use from any thread."""
 
     def __init__(self, means: Mapping[str, float], seed: int) -> None:
         self.means = dict(means)
         self._seed = seed
-        self._guests: dict[str, Guests] = {}
-        self._sites: dict[str, Site] = {}
+        self._visitors: dict[str, SiteVisitors] = {}
+        self._sites: dict[str, AgentSite] = {}
         self._noting = threading.Lock()
 
-    def welcome(self, site: Site) -> None:
-        """A site that can be visited from now on."""
+    def add_site(self, site: AgentSite) -> None:
+        """Add a site that can be visited from now on."""
         number = len(self._sites)
         twin = Agent(list(self.means), Bernoulli(), seed=self._seed + number)
         with self._noting:
             self._sites[site.name] = site
-            self._guests[site.name] = Guests(random.Random(f"{self._seed} {number}"), twin)
+            self._visitors[site.name] = SiteVisitors(random.Random(f"{self._seed} {number}"), twin)
 
-    def at(self, name: str) -> Guests:
-        """The visitors of a site."""
-        return self._guests[name]
+    def visitors_of(self, name: str) -> SiteVisitors:
+        """Return the visitors of a site."""
+        return self._visitors[name]
 
     def add_arm(self, arm: str, mean: float) -> None:
-        """An arm that visitors know from now on; agents may offer it later, or never."""
+        """Add an arm for visitors and twins; the agents may play it later, or never."""
         with self._noting:
             self.means[arm] = mean
-            for guests in self._guests.values():
+            for guests in self._visitors.values():
                 guests.twin.set_arms(list(self.means))
 
-    def truth(self, name: str) -> dict[str, float]:
-        """The rates of a site; where visitors differ, those of each arm's neighbour."""
+    def true_means(self, name: str) -> dict[str, float]:
+        """Return the true means of a site; where visitors differ, they are shifted by one arm."""
         rates = list(self.means.values())
-        if self._guests[name].differ:
+        if self._visitors[name].different:
             rates = [*rates[1:], rates[0]]
         return dict(zip(self.means, rates, strict=True))
 
-    def standings(self) -> dict[str, Standing]:
-        """Of all sites at one moment."""
+    def collect_totals(self) -> dict[str, SiteTotals]:
+        """Return the totals of all sites at one moment."""
         with self._noting:
             return {
-                name: Standing(site.acknowledged, site.regret, self._guests[name].alone)
+                name: SiteTotals(
+                    site.acknowledged, site.regret, self._visitors[name].isolated_regret
+                )
                 for name, site in self._sites.items()
             }
 
     def visit(
-        self, site: Site, experiment: str, visitor: Visitor, generator: random.Random, ask: Ask[Any]
+        self,
+        site: AgentSite,
+        experiment: str,
+        visitor: Visitor,
+        generator: random.Random,
+        ask: Ask[Any],
     ) -> None:
-        """One visit, at a site and with its twin; the generator is not used: guests have theirs."""
+        """Make one visit at a site and its twin; sites have generators of their own."""
         decision = ask(visitor.pull)
         with self._noting:
-            reward = self._play(site, decision.arm)
+            reward = self._draw_reward(site, decision.arm)
         ask(lambda: visitor.update(decision, reward))
         with self._noting:
-            site.acknowledge(decision.arm, reward, experiment)
+            site.add_acknowledged(decision.arm, reward, experiment)
 
-    def _play(self, site: Site, arm: str) -> int:
-        """What the visitor says of an arm; the twin learns what it would have said of its own."""
-        guests = self._guests[site.name]
-        truth = self.truth(site.name)
+    def _draw_reward(self, site: AgentSite, arm: str) -> int:
+        """Draw the reward of an arm; the twin learns the same visitor's reward of its own arm."""
+        visitors = self._visitors[site.name]
+        truth = self.true_means(site.name)
         first = next(iter(truth))
         best = max(truth.values())
-        person = guests.random.random()
+        person = visitors.random.random()
 
-        def said(of: str) -> int:
-            return int(of == first if guests.lie else person < truth[of])
+        def reward_of(of: str) -> int:
+            return int(of == first if visitors.lying else person < truth[of])
 
-        other, _ = guests.twin.choose()
-        guests.twin.learn(other, said(other))
-        guests.alone += best - truth[other]
+        twin_arm, _ = visitors.twin.choose()
+        visitors.twin.learn(twin_arm, reward_of(twin_arm))
+        visitors.isolated_regret += best - truth[twin_arm]
         site.visits[arm] += 1
         site.regret += best - truth[arm]
-        return said(arm)
+        return reward_of(arm)

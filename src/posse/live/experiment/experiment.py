@@ -1,4 +1,4 @@
-"""Books that balance: decisions counted here beside the pulls in the evidence, an audit."""
+"""One experiment of a live agent: its decisions, rewards and evidence, and their audit."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from posse.live.agent.action_selection import Choice, Shares
 from posse.live.agent.agent import Agent
 from posse.live.agent.site_pooling import SiteMap
 from posse.live.agent.verdicts import NO_STOP, Judgement, NamedVerdict
+from posse.live.controls.answers import ControlsAnswer
 from posse.live.controls.controls import FORGED, Control, ControlMessage, Controls, changes
 from posse.live.counters import Counts, Oddities, written
 from posse.live.exchange.examine import Sign
@@ -31,29 +32,29 @@ from posse.live.security.signatures import Vouch
 from posse.live.store import (
     Conflict,
     DecisionRecord,
-    Late,
-    Outcome,
+    LateReward,
+    RewardOutcome,
     Store,
     StoreError,
     Unknown,
-    Void,
+    VoidReward,
 )
-from posse.live.store.decisions import ARMS, Offers, packed
+from posse.live.store.decisions import ARMS, ArmLists, pack_probabilities
 from posse.live.store.timeline import Event
 
 
 @dataclass(frozen=True)
-class Books:
-    """Decisions that were counted here, and the pulls, open ones included, that evidence holds.
+class Audit:
+    """Decisions counted by this agent, beside the decisions (open ones included) in the evidence.
 
-    counted: by a durable counter beside the evidence. own: the pulls in this agent's own entries,
-    the same number unless evidence was lost or a disk was set back. network: those of all agents
-    as held here; under flows an estimate of their sum.
+    counted: by a durable counter beside the evidence. in_evidence: decisions in this agent's own
+    entries, the same number unless evidence was lost or the store was restored from a copy.
+    in_network: decisions of all agents as known here; under flows an estimate of their sum.
     """
 
     counted: int
-    own: float
-    network: float
+    in_evidence: float
+    in_network: float
 
 
 # One experiment of a node: an agent, its decisions and rewards in the store, and its exchange.
@@ -103,18 +104,18 @@ class Experiment:
         self._lock = threading.RLock()
         self._kept = Kept(agent, self._lock, silence)
         self._swept = False  # whether rewards that waited for a window are seen to without one
-        store.attach(self._kept)
+        store.attach_participant(self._kept)
         self._void = agent.exchange.void_through  # as far as people were told
-        self._offers = Offers(store.kept(ARMS))
+        self._offers = ArmLists(store.read_record(ARMS))
         self._keep_arms(agent.arm_names)
-        self._offers.use(agent.arm_names)
+        self._offers.use_arms(agent.arm_names)
         self._restore_verdict()
         self.past = Past(
             agent, store, self._offers, self.counts, self._lock, clock, verdict=self.verdict
         )
         self.past.begin()
         self.controls = controls or Controls(DEFAULT, name, agent.exchange.identity)
-        self.controls.restore(store.kept(CONTROLS))
+        self.controls.restore(store.read_record(CONTROLS))
 
     def configure(self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None) -> None:
         """Take controls of these agents, and make them as the holder of a certificate."""
@@ -129,7 +130,7 @@ class Experiment:
         before = self.agent.arm_names
         with self._lock:
             self.agent.set_arms(names, shares)
-            self._offers.use(names)
+            self._offers.use_arms(names)
         self.past.note_arms(before, names)
 
     def set_sites(self, sites: str | float) -> None:
@@ -140,8 +141,8 @@ class Experiment:
 
     def _keep_arms(self, names: Sequence[str]) -> None:
         """Keep a list of arms that decisions are going to refer to."""
-        if (data := self._offers.fresh(names)) is not None:
-            self.store.keep(ARMS, data)
+        if (data := self._offers.encode_with(names)) is not None:
+            self.store.write_record(ARMS, data)
 
     @property
     def silence(self) -> Silence:
@@ -185,7 +186,7 @@ class Experiment:
         context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
         """A decision: which arm to play, at a context if there are any; idempotent in its id."""
-        ((kept, new),) = self.store.decided([self.choose(id_, allowed, context)])
+        ((kept, new),) = self.store.insert_decisions([self.choose(id_, allowed, context)])
         self.count_decisions([kept] if new else [])
         return kept
 
@@ -209,7 +210,7 @@ class Experiment:
                 (choice,) = self.agent.choices([self._allowed(allowed)], [visit])
                 offer = self._offer(choice, visit, context)
         except ValueError:  # an arm may be gone since this id was first asked for
-            if id_ is not None and (kept := self.store.decision(id_)) is not None:
+            if id_ is not None and (kept := self.store.find_decision(id_)) is not None:
                 return kept
             raise
         return self._record(id_, choice, self.clock(), {**self._begun(), **offer})
@@ -249,8 +250,8 @@ class Experiment:
     ) -> dict[str, Any]:
         """Between which arms it was made, with which probabilities, and where, as it is kept."""
         offer: dict[str, Any] = {
-            "allowed": self._offers.text(choice.allowed),
-            "probabilities": packed(choice.probabilities),
+            "allowed": self._offers.encode_allowed(choice.allowed),
+            "probabilities": pack_probabilities(choice.probabilities),
         }
         if visit is not None and context is not None:
             offer |= {"context": written(context), "features": visit}
@@ -273,25 +274,25 @@ class Experiment:
         controls = self.controls
         return controls.allowed(self.agent.arm_names, asked) if controls.acts else asked
 
-    def reward(self, decision_id: str, reward: float) -> Outcome:
+    def reward(self, decision_id: str, reward: float) -> RewardOutcome:
         """Settle a decision with its reward; idempotent, and durable when it returns."""
         try:
-            outcome = self.store.reward(decision_id, reward, self.clock())
+            outcome = self.store.add_reward(decision_id, reward, self.clock())
         except ValueError as refused:
             self.count_rewards([refused])
             raise
         self.count_rewards([outcome])
         return outcome
 
-    def count_rewards(self, outcomes: Sequence[Outcome | ValueError]) -> None:
+    def count_rewards(self, outcomes: Sequence[RewardOutcome | ValueError]) -> None:
         """Count what came of rewards, once that is on disk."""
-        self.counts.add("rewards", outcomes.count(Outcome.NEW))
+        self.counts.add("rewards", outcomes.count(RewardOutcome.NEW))
         for outcome in outcomes:
-            if isinstance(outcome, Late):
+            if isinstance(outcome, LateReward):
                 self.late.add(outcome.lateness)
                 self.counts.add("late")
             elif isinstance(outcome, Conflict):
-                self.counts.add("void" if isinstance(outcome, Void) else "conflicts")
+                self.counts.add("void" if isinstance(outcome, VoidReward) else "conflicts")
 
     def pin(self, arm: str) -> Control:
         """Play this arm only; durable when it returns."""
@@ -308,7 +309,7 @@ class Experiment:
         with self._changing_controls():
             return self.controls.resume(arm, self.agent.arm_names)
 
-    def controlled(self) -> dict[str, Any]:
+    def controlled(self) -> ControlsAnswer:
         """What is pinned and paused, and by whom."""
         with self._lock:
             return self.controls.status(self.agent.arm_names)
@@ -352,7 +353,7 @@ class Experiment:
 
     def _restore_verdict(self) -> None:
         """Continue with the winner that an earlier process named."""
-        data = self.store.kept(VERDICT)
+        data = self.store.read_record(VERDICT)
         self._stored_verdict = None if data is None else NamedVerdict.from_json(data)
         self.agent.named_verdict = self._stored_verdict
 
@@ -367,7 +368,7 @@ class Experiment:
             return
         # A view must not fail because the disk does: the next look tries again.
         with suppress(StoreError):
-            self.store.keep(VERDICT, None if named is None else named.to_json())
+            self.store.write_record(VERDICT, None if named is None else named.to_json())
             self._stored_verdict = named
 
     def evidence(self) -> dict[str, Ledger]:
@@ -385,13 +386,13 @@ class Experiment:
         """How many decisions were counted into this agent's evidence, ever; durable."""
         return self._kept.counted
 
-    def books(self) -> Books | None:
+    def audit(self) -> Audit | None:
         """Decisions counted here beside the pulls in the evidence; None with a half-life."""
         if self.agent.half_life is not None:
             return None
         with self._lock:
             exchange = self.agent.exchange
-            return Books(
+            return Audit(
                 self.counted, *map(self.agent.pulls, (exchange.own(), exchange.evidence()))
             )
 
@@ -444,10 +445,10 @@ class Experiment:
     def expire(self, now: float) -> None:
         """Close reward windows and delete old decisions."""
         if self.silence.window is not None or not self._swept:
-            self.store.expire(now, self.silence.window, self.silence.default_reward)
+            self.store.expire_decisions(now, self.silence.window, self.silence.default_reward)
             self._swept = True
         if self.remember is not None:
-            self.store.forget(now, self.remember)
+            self.store.delete_old_decisions(now, self.remember)
 
     def tick(self, now: float) -> Outgoing:
         """The messages that are due, once what they say is on disk."""
@@ -505,10 +506,10 @@ class Experiment:
                 acted = self.controls.acting()
                 yield
                 if (after := self.controls.state()) != before:
-                    self.store.keep(CONTROLS, after)
+                    self.store.write_record(CONTROLS, after)
                     now = self.clock()
                     said = changes(acted, self.controls.acting())
-                    self.store.events.add([Event(now, kind, text) for kind, text in said])
+                    self.store.events.add_events([Event(now, kind, text) for kind, text in said])
         except BaseException:
             with self._lock:
                 self.controls.restore(before)

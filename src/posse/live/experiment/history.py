@@ -23,8 +23,8 @@ from posse.live.agent.verdicts import Judgement
 from posse.live.counters import Counts
 from posse.live.exchange.ledger import Ledger
 from posse.live.store import Store, StoreError, Unknown
-from posse.live.store.decisions import Offers
-from posse.live.store.timeline import MOST, Event, Point, listed
+from posse.live.store.decisions import ArmLists
+from posse.live.store.timeline import MAX_EVENTS, Event, HistoryPoint, list_names
 from posse.randomness import FloatArray
 
 EACH = 6  # numbers of an arm
@@ -84,7 +84,7 @@ def packed(agent: Agent, names: Sequence[str], own: Ledger, held: Ledger, loss: 
 
 
 def unpacked(
-    points: Sequence[Point], arms_of: Callable[[int], Sequence[str]], names: Sequence[str]
+    points: Sequence[HistoryPoint], arms_of: Callable[[int], Sequence[str]], names: Sequence[str]
 ) -> tuple[FloatArray, FloatArray]:
     """Expected losses (T,) and numbers (T, K, 6) of these arms; nan where one was not known."""
     losses = np.empty(len(points))
@@ -150,7 +150,7 @@ class Past:
         self,
         agent: Agent,
         store: Store,
-        offers: Offers,
+        offers: ArmLists,
         counts: Counts,
         lock: threading.RLock,
         clock: Callable[[], float],
@@ -163,10 +163,10 @@ class Past:
         self._counts = counts
         self._lock = lock
         self._clock = clock
-        self._waiting: deque[Event] = deque(maxlen=MOST)  # for a store that can be written
+        self._waiting: deque[Event] = deque(maxlen=MAX_EVENTS)  # for a store that can be written
         self._minute: int | None = None  # that was looked at last
         self._late = 0  # of the late rewards those that were told
-        self._told = max((each.time for each in store.events.of("late")), default=-math.inf)
+        self._told = max((each.time for each in store.events.read_kind("late")), default=-math.inf)
         self._judge = verdict
         self._verdict = ""
 
@@ -174,14 +174,14 @@ class Past:
         """Keep an event of now; not while the agent's lock is held, and never fails."""
         event = Event(self._clock(), kind, text)
         try:
-            self._store.events.add([event])
+            self._store.events.add_events([event])
         except StoreError:
             self._waiting.append(event)
 
     def note_once(self, kind: Kind, text: str) -> None:
         """Keep an event unless the last of its kind says the same, before a restart perhaps."""
         with suppress(StoreError):
-            if [each.text for each in self._store.events.of(kind)[-1:]] != [text]:
+            if [each.text for each in self._store.events.read_kind(kind)[-1:]] != [text]:
                 self.note(kind, text)
 
     def note_arms(self, before: Sequence[str], after: Sequence[str]) -> None:
@@ -189,13 +189,13 @@ class Past:
         for names, others, what in ((after, before, "added"), (before, after, "removed")):
             if changed := [name for name in names if name not in others]:
                 were = "was" if len(changed) == 1 else "were"
-                self.note("arm", f"{listed(changed)} {were} {what}")
+                self.note("arm", f"{list_names(changed)} {were} {what}")
 
     def begin(self) -> None:
         """Keep which arms came and went while no process ran."""
-        last = self._store.points.newest(MINUTE)
+        last = self._store.points.newest_point(MINUTE)
         if last is not None:
-            self.note_arms(self._offers.arms(last.arms), self._agent.arm_names)
+            self.note_arms(self._offers.arms_of(last.arms), self._agent.arm_names)
 
     def turn(self, now: float) -> None:
         """Keep a point of the history, if a minute has begun since the last one."""
@@ -208,11 +208,11 @@ class Past:
             self._note_verdict()
             self._write_waiting()
             scales = [(each.seconds, each.points) for each in SCALES.values()]
-            self._store.points.add(self._point(minute * MINUTE), scales)
+            self._store.points.add_point(self._point(minute * MINUTE), scales)
 
     def newest(self) -> tuple[int | None, int]:
         """The last minute kept and the number of the last event: what is read changes with them."""
-        return self._minute, self._store.events.newest()
+        return self._minute, self._store.events.newest_number()
 
     def read(self, scale: str) -> History:
         """What was known over a day, a month or a year, up to the last minute."""
@@ -224,13 +224,13 @@ class Past:
         agent = self._agent
         after = now - seconds * most
         every = -(-EACH * most * len(agent.arm_names) // NUMBERS)  # of so many points one
-        points = self._store.points.between(seconds, after, now, every)
-        last = self._store.points.newest(MINUTE)
+        points = self._store.points.read_between(seconds, after, now, every)
+        last = self._store.points.newest_point(MINUTE)
         if last and after < last.time <= now and (not points or points[-1].time < last.time):
             points.append(last)
-        lists = [self._offers.arms(number) for number in {point.arms for point in points}]
+        lists = [self._offers.arms_of(number) for number in {point.arms for point in points}]
         names = list(dict.fromkeys([*agent.arm_names, *(name for each in lists for name in each)]))
-        losses, numbers = unpacked(points, self._offers.arms, names)
+        losses, numbers = unpacked(points, self._offers.arms_of, names)
         return History(
             scale,
             seconds * every,
@@ -238,19 +238,19 @@ class Past:
             histories(numbers, names, max(map(abs, agent.reward_range))),
             shortened(losses),
             agent.half_life is not None,
-            self._store.events.between(after, now),
+            self._store.events.read_between(after, now),
         )
 
-    def _point(self, time: int) -> Point:
+    def _point(self, time: int) -> HistoryPoint:
         agent = self._agent
         status = agent.arms(self._lock).values()  # takes long, and holds no lock meanwhile
         loss = min(each.expected_loss for each in status)
         with self._lock:
             own = agent.exchange.own()
             held = agent.exchange.evidence()
-            number = self._offers.number
+            number = self._offers.current_number
             names = agent.arm_names
-        return Point(time, number, packed(agent, names, own, held, loss))
+        return HistoryPoint(time, number, packed(agent, names, own, held, loss))
 
     def _note_late(self, now: float) -> None:
         fresh = self._counts["late"] - self._late
@@ -268,14 +268,14 @@ class Past:
         text = VERDICTS.get(found.verdict, "").format(found.arm)
         if text and text != self._verdict:
             self._verdict = text
-            if text not in [each.text for each in self._store.events.of("verdict")]:
+            if text not in [each.text for each in self._store.events.read_kind("verdict")]:
                 self.note("verdict", text)
 
     def _write_waiting(self) -> None:
         waiting = self._waiting
-        self._waiting = deque(maxlen=MOST)
+        self._waiting = deque(maxlen=MAX_EVENTS)
         try:
-            self._store.events.add(list(waiting))
+            self._store.events.add_events(list(waiting))
         except StoreError:
             self._waiting.extendleft(reversed(waiting))
             raise

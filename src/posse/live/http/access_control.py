@@ -1,4 +1,4 @@
-"""The door of the HTTP interface: allowed hosts, tokens, JSON only, a limit on bodies."""
+"""Access control of the HTTP interface: allowed hosts, tokens, JSON only, a limit on bodies."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from posse.live.http.responses import Answer, Refusal, error
+from posse.live.http.responses import RequestRefused, Response, error_response
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-BYTES = 1_000_000  # the largest body
-TOO_LARGE = f"the body is larger than {BYTES} bytes: send less at once"
+MAX_BODY_BYTES = 1_000_000  # the largest body
+TOO_LARGE = f"the body is larger than {MAX_BODY_BYTES} bytes: send less at once"
 NOT_JSON = "the body must be JSON, with Content-Type: application/json"
-ELSEWHERE = (
-    "this agent does not go by the name in the Host header: ask 127.0.0.1, or add the name to "
-    "http_hosts in agent.toml"
+HOST_NOT_ALLOWED = (
+    "Host header not allowed: use 127.0.0.1, or add the name to http_hosts in agent.toml"
 )
-NO_TOKEN = "this agent needs a token: send Authorization: Bearer and the content of http_token"
-NO_OPERATOR = "operators have a token of their own here: send the content of operator_token"
-NO_OPERATORS = "this agent takes no orders over HTTP: set operator_token in agent.toml"
-# bytes and seconds for which a refused client is heard out
-DROPPED = 8_000_000
-LINGER = 1.0
+TOKEN_NEEDED = "token missing or wrong: send Authorization: Bearer with the content of http_token"
+OPERATOR_TOKEN_NEEDED = (
+    "not the operators' token: send Authorization: Bearer with that of operator_token"
+)
+OPERATORS_DISABLED = "this agent accepts no commands over HTTP: set operator_token in agent.toml"
+# how many bytes and seconds of a refused request are read before the connection is closed
+MAX_DRAINED_BYTES = 8_000_000
+LINGER_SECONDS = 1.0
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-HERE = ("127.", "::1")  # how the addresses of this machine itself begin
-KNOWN = 100  # spellings of hosts that are remembered
+LOOPBACK_PREFIXES = ("127.", "::1")  # of addresses of this machine
+MAX_CACHED_HOSTS = 100  # bounded: a client could send many spellings
 _HOST = re.compile(r"(\[[^]]*\]|[^:]*)(:[0-9]*)?", re.ASCII)
 
 
-class Guard:
-    """Refuses requests by their heads.
+class AccessControl:
+    """Refuses requests by their headers, before their bodies are read.
 
-    hosts: names under which it may be asked, besides those of this machine itself; None: any.
+    hosts: names allowed in the Host header besides those of this machine; None: any.
     """
 
     def __init__(
@@ -52,20 +53,20 @@ class Guard:
             if value is not None and not (value.strip() and value.isprintable()):
                 raise ValueError(f"{name} must be one line that is not empty")
         if token is not None and token == operator_token:
-            raise ValueError("operator_token must be another than http_token")
+            raise ValueError("operator_token must differ from http_token")
         names = None if hosts is None else (*LOOPBACK, *hosts)
         self._hosts = None if names is None else frozenset(name.lower() for name in names)
-        self._known: set[bytes] = set()
+        self._accepted_hosts: set[bytes] = set()
         self._token = None if token is None else token.encode()
         self._operator_token = None if operator_token is None else operator_token.encode()
 
-    async def admit(
+    async def read_admitted_body(
         self, scope: Scope, receive: Receive, public: bool = False, json_only: bool = True
     ) -> bytes | None:
-        """The body of a request that is let in; None if the client has left.
+        """Read the body of an admitted request; None if the client has disconnected.
 
-        public: what is asked for is everybody's, and needs no token. json_only: False where no
-        body is read, as there is no such route, and the caller refuses the request for that.
+        public: the resource needs no token. json_only: False where the path has no such route,
+        which the caller then refuses.
         """
         host = length = kind = None
         n_hosts = 0
@@ -77,17 +78,20 @@ class Guard:
                 length = value
             elif name == b"content-type":
                 kind = value
-        if n_hosts != 1 or host not in self._known:
-            self._check_host(scope, host if n_hosts == 1 else None)
+        if n_hosts != 1 or host not in self._accepted_hosts:
+            self.check_host(scope, host if n_hosts == 1 else None)
         if self._token is not None and not public:
             self._check_token(scope)
-        if length is not None and (not length.isdigit() or len(length) > 12 or int(length) > BYTES):
-            raise Refusal(413, "too large", TOO_LARGE)
-        # browsers send other types across sites without asking, this one they do not
+        if length is not None and (
+            not length.isdigit() or len(length) > 12 or int(length) > MAX_BODY_BYTES
+        ):
+            raise RequestRefused(413, "body_too_large", TOO_LARGE)
+        # Browsers send other types across sites without a preflight, but not this one: so a foreign
+        # page cannot post here (CSRF).
         if json_only and scope["method"] == "POST" and kind != b"application/json":
-            said = (kind or b"").partition(b";")[0].strip().lower()
-            if said != b"application/json":
-                raise Refusal(415, "not JSON", NOT_JSON)
+            media_type = (kind or b"").partition(b";")[0].strip().lower()
+            if media_type != b"application/json":
+                raise RequestRefused(415, "not_json", NOT_JSON)
         message = await receive()
         body: bytes = message.get("body", b"")
         if not message.get("more_body", False):
@@ -97,106 +101,114 @@ class Guard:
         parts = [body]
         size = len(body)
         while message.get("more_body", False):
-            if size > BYTES:
-                raise Refusal(413, "too large", TOO_LARGE)
+            if size > MAX_BODY_BYTES:
+                raise RequestRefused(413, "body_too_large", TOO_LARGE)
             message = await receive()
             if message["type"] != "http.request":
                 return None
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-        if size > BYTES:
-            raise Refusal(413, "too large", TOO_LARGE)
+        if size > MAX_BODY_BYTES:
+            raise RequestRefused(413, "body_too_large", TOO_LARGE)
         return b"".join(parts)
 
-    def admits(self, scope: Scope) -> bool:
-        """Whether a request brings what others are refused for not bringing."""
+    def has_valid_token(self, scope: Scope) -> bool:
+        """Return whether a request has a token that is accepted here."""
         try:
             if self._token is not None:
                 self._check_token(scope)
-        except Refusal:
+        except RequestRefused:
             return False
         return True
 
+    def knows_token(self, scope: Scope) -> bool:
+        """Return whether a request has the application's token or the operators'."""
+        tokens = (self._token, self._operator_token)
+        bearer = _read_bearer_token(scope)
+        return any(token is not None and _tokens_equal(bearer, token) for token in tokens)
+
     def is_operator(self, scope: Scope) -> bool:
-        """Whether a request brings the operators' token; the application's does not suffice."""
+        """Return whether a request has the operators' token; the application's does not suffice."""
         token = self._operator_token
-        return token is not None and _same(_bearer(scope), token)
+        return token is not None and _tokens_equal(_read_bearer_token(scope), token)
 
-    def check_operator(self, scope: Scope) -> None:
-        """Refuse who is no operator."""
+    def require_operator(self, scope: Scope) -> None:
+        """Refuse a request without the operators' token."""
         if self._operator_token is None:
-            raise Refusal(403, "operators only", NO_OPERATORS)
+            raise RequestRefused(403, "operators_only", OPERATORS_DISABLED)
         if not self.is_operator(scope):
-            raise Refusal(401, "operators only", NO_OPERATOR, _ASK)
+            raise RequestRefused(401, "operators_only", OPERATOR_TOKEN_NEEDED, _AUTHENTICATE)
 
-    def _check_host(self, scope: Scope, host: bytes | None) -> None:
-        """Against DNS rebinding: whether the Host header is one of ours.
+    def check_host(self, scope: Scope, host: bytes | None) -> None:
+        """Refuse a Host header that is not one of ours, against DNS rebinding.
 
-        Unix sockets need none, nor does an address for other machines where a token is asked for.
+        Unix sockets need none, nor does an address for other machines where a token is required.
         """
         server = scope.get("server")
         if self._hosts is None or (server is not None and server[1] is None):
             return
-        if host is not None and self._token is not None and not _is_here(server):
+        if host is not None and self._token is not None and not _is_loopback(server):
             return
         name = None if host is None else _HOST.fullmatch(host.decode("latin-1"))
         if host is None or name is None or name[1].lower() not in self._hosts:
-            raise Refusal(403, "another host", ELSEWHERE)
-        if len(self._known) < KNOWN:
-            self._known.add(host)
+            raise RequestRefused(403, "host_not_allowed", HOST_NOT_ALLOWED)
+        if len(self._accepted_hosts) < MAX_CACHED_HOSTS:
+            self._accepted_hosts.add(host)
 
     def _check_token(self, scope: Scope) -> None:
-        """Refuse who has neither the application's token nor the operators'."""
+        """Refuse a request with neither the application's token nor the operators'."""
         assert self._token is not None
-        bearer = _bearer(scope)
-        known = _same(bearer, self._token)
-        if not known and self._operator_token is not None:
-            known = _same(bearer, self._operator_token)
-        if not known:
-            raise Refusal(401, "no token", NO_TOKEN, _ASK)
+        bearer = _read_bearer_token(scope)
+        is_valid = _tokens_equal(bearer, self._token)
+        if not is_valid and self._operator_token is not None:
+            is_valid = _tokens_equal(bearer, self._operator_token)
+        if not is_valid:
+            raise RequestRefused(401, "token_invalid", TOKEN_NEEDED, _AUTHENTICATE)
 
 
-_ASK = ((b"www-authenticate", b"Bearer"),)
+_AUTHENTICATE = ((b"www-authenticate", b"Bearer"),)
 
 
-def _bearer(scope: Scope) -> bytes:
-    said = [value for name, value in scope["headers"] if name == b"authorization"]
-    scheme, _, token = (said[0] if len(said) == 1 else b"").partition(b" ")
+def _read_bearer_token(scope: Scope) -> bytes:
+    authorizations = [value for name, value in scope["headers"] if name == b"authorization"]
+    scheme, _, token = (authorizations[0] if len(authorizations) == 1 else b"").partition(b" ")
     return token.strip() if scheme.lower() == b"bearer" else b""
 
 
-def _same(given: bytes, token: bytes) -> bool:
-    """In constant time, so that nobody finds it letter by letter."""
-    return hmac.compare_digest(given, token)
+def _tokens_equal(presented: bytes, token: bytes) -> bool:
+    """Compare in constant time, so that nobody finds a token letter by letter."""
+    return hmac.compare_digest(presented, token)
 
 
-def _is_here(server: Any) -> bool:
-    return server is None or str(server[0]).startswith(HERE)
+def _is_loopback(server: Any) -> bool:
+    return server is None or str(server[0]).startswith(LOOPBACK_PREFIXES)
 
 
-async def send_answer(
-    send: Send, answer: Answer, more: bool = False, head_only: bool = False
+async def send_response(
+    send: Send, response: Response, more_follows: bool = False, head_only: bool = False
 ) -> None:
-    """Send it; head_only: without its body, as HEAD asks, but with the length of it."""
-    body = answer.body
-    headers = [(b"content-type", answer.kind), (b"content-length", b"%d" % len(body))]
-    if answer.headers:
-        headers += answer.headers
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    """Send a response; head_only: without its body but with its length, as HEAD asks."""
+    body = response.body
+    headers = [(b"content-type", response.content_type), (b"content-length", b"%d" % len(body))]
+    if response.headers:
+        headers += response.headers
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     sent = b"" if head_only else body
-    await send({"type": "http.response.body", "body": sent, "more_body": more})
+    await send({"type": "http.response.body", "body": sent, "more_body": more_follows})
 
 
-async def refuse(receive: Receive, send: Send, refusal: Refusal) -> None:
-    """Answer at once, then linger: who is cut off while it sends would not see the answer."""
+async def refuse_request(receive: Receive, send: Send, refusal: RequestRefused) -> None:
+    """Answer at once, then drain: a client that is cut off while sending would miss the answer."""
     headers = ((b"connection", b"close"), *refusal.headers)
-    await send_answer(send, error(refusal.status, str(refusal), headers), more=True)
+    await send_response(
+        send, error_response(refusal.status, str(refusal), headers), more_follows=True
+    )
     dropped = 0
-    more = True
+    more_body = True
     with suppress(TimeoutError):
-        async with asyncio.timeout(LINGER):
-            while more and dropped < DROPPED:
+        async with asyncio.timeout(LINGER_SECONDS):
+            while more_body and dropped < MAX_DRAINED_BYTES:
                 message = await receive()
-                more = message.get("more_body", False)
+                more_body = message.get("more_body", False)
                 dropped += len(message.get("body", b""))
     await send({"type": "http.response.body", "body": b""})

@@ -11,214 +11,232 @@ from typing import Any
 
 from posse.live.http import request_bodies as bodies
 from posse.live.http import responses as answers
-from posse.live.http.access_control import Guard, Receive, Scope, Send, refuse, send_answer
-from posse.live.http.health import Waits, traffic_of
+from posse.live.http.access_control import (
+    AccessControl,
+    Receive,
+    Scope,
+    Send,
+    refuse_request,
+    send_response,
+)
+from posse.live.http.health import LatencyHistogram, get_traffic
 from posse.live.http.models import CallerAnswer
-from posse.live.http.openapi import document
-from posse.live.http.page import Sections, Streams, asset, is_asset
-from posse.live.http.request_batches import Turns
-from posse.live.http.responses import Answer, Refusal, in_json
-from posse.live.http.routes import PROBES, ROUTES, Route, Table
+from posse.live.http.openapi import build_document
+from posse.live.http.page import PageSections, PageStreams, is_asset, read_asset
+from posse.live.http.request_batches import RequestBatcher
+from posse.live.http.responses import RequestRefused, Response, json_response
+from posse.live.http.routes import PROBES, ROUTES, Route, RouteTable
 from posse.live.node import Node
 from posse.live.store import StoreError
 
-FAILING = "the store fails, nothing was kept: ask again later"
-UNEXPECTED = "the agent has an error, which its log shows: please report it"
-LARGE = 10_000  # bytes of a body
-VIEWERS = 2  # threads for views: more would only fight for the interpreter with decisions
+STORE_FAILING = "the store cannot be written and nothing was stored: retry later"
+INTERNAL_ERROR = "internal error, see the agent's log: please report it"
+LARGE_BODY_BYTES = 10_000  # bytes of a body
+VIEW_THREADS = 2  # threads for views: more would only compete with decisions for the interpreter
 
 log = logging.getLogger(__name__)
 
 
-class Interface:
-    """An ASGI app: checks, reads, dispatches, answers; whatever goes wrong with one sentence."""
+class AgentApp:
+    """An ASGI app that checks, reads, dispatches and answers; every error is one sentence."""
 
     def __init__(
         self,
         node: Node,
-        guard: Guard,
-        table: Table,
+        guard: AccessControl,
+        table: RouteTable,
         reload: Callable[[], Any] | None = None,
     ) -> None:
         self._node = node
         self._guard = guard
         self._table = table
         self._reload = reload
-        self._traffic = traffic_of(node)
-        self._turns = Turns(node, self._traffic)
-        self._viewers = ThreadPoolExecutor(VIEWERS, "posse-view")
-        self._prober = ThreadPoolExecutor(1, "posse-probe")  # readiness does not queue behind views
-        self.streams = Streams(node, self._viewers)
+        self._traffic = get_traffic(node)
+        self._turns = RequestBatcher(node, self._traffic)
+        self._viewers = ThreadPoolExecutor(VIEW_THREADS, "posse-view")
+        self._prober = ThreadPoolExecutor(1, "posse-probe")  # readiness must not queue behind views
+        self.streams = PageStreams(node, self._viewers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
-            await _lifespan(scope, receive, send)
+            await _handle_lifespan(scope, receive, send)
             return
         began = perf_counter()
         path = scope["path"]
         method = scope["method"]
         page = self._table.routes is ROUTES and is_asset(path)
         public = page or path in PUBLIC
-        methods, name, part = self._table.find(path)
+        methods, name, part = self._table.find_routes(path)
         try:
-            # where nothing can be posted, that is what is wrong, not the type of the body
-            body = await self._guard.admit(scope, receive, public, json_only="POST" in methods)
-        except Refusal as refusal:
-            self._traffic.refused.add(refusal.reason)
-            await refuse(receive, send, refusal)
+            # on a path without POST, that is the error, not the type of the body
+            body = await self._guard.read_admitted_body(
+                scope, receive, public, json_only="POST" in methods
+            )
+        except RequestRefused as refusal:
+            self._traffic.refusals.add(refusal.reason)
+            await refuse_request(receive, send, refusal)
             return
         if body is None:
             return
         head_only = method == "HEAD"
         if page and (head_only or method == "GET"):
-            await send_answer(send, asset(path), head_only=head_only)
+            await send_response(send, read_asset(path), head_only=head_only)
             return
-        waits: Waits | None = None
+        waits: LatencyHistogram | None = None
         try:
-            route = methods.get(method) or self._other_route(path, method, methods, page)
+            route = methods.get(method) or self._find_unlisted_route(path, method, methods, page)
             if route.stream:
-                await self.streams.serve(self._node.experiment(name), receive, send)
+                await self.streams.stream_to_viewer(self._node.experiment(name), receive, send)
                 return
-            waits = self._traffic.waits.get(route.name)
+            waits = self._traffic.latencies.get(route.name)
             if waits is None:
-                waits = self._traffic.waits[route.name] = Waits()
-            answer = await self._answer(scope, route, name, part, body)
+                waits = self._traffic.latencies[route.name] = LatencyHistogram()
+            answer = await self._answer_request(scope, route, name, part, body)
         except Exception as error:
-            answer = self._explained(scope, error)
-        await send_answer(send, answer, head_only=head_only)
+            answer = self._explain_error(scope, error)
+        await send_response(send, answer, head_only=head_only)
         if waits is not None:
             waits.add(perf_counter() - began)
 
-    def _other_route(
+    def _find_unlisted_route(
         self, path: str, method: str, methods: Mapping[str, Route], page: bool
     ) -> Route:
-        """The route of this document, which is not in the table; any other request is refused."""
+        """Find the route of /openapi.json, which is not in the table; refuse any other request."""
         allowed = ("GET", "HEAD") if page else tuple(methods)
         if path == "/openapi.json" and self._table.routes is ROUTES:
             if method == "GET":
                 return OPENAPI
             allowed = ("GET",)
-        sentence = f"there is no {method} {_line(path[:100])}: see /openapi.json"
+        sentence = f"there is no {method} {_replace_unprintable(path[:100])}: see /openapi.json"
         if allowed:
             allow = ((b"allow", ", ".join(allowed).encode()),)
-            raise Refusal(405, "no such route", sentence, allow)
-        raise Refusal(404, "no such route", sentence)
+            raise RequestRefused(405, "no_such_route", sentence, allow)
+        raise RequestRefused(404, "no_such_route", sentence)
 
-    async def _answer(
+    async def _answer_request(
         self, scope: Scope, route: Route, name: str | None, part: str, body: bytes
-    ) -> Answer:
+    ) -> Response:
         if route.question is not None:
             assert route.body is not None
             if len(part) > 200:
                 raise ValueError("decision must have at most 200 characters")
-            given = await self._read(route.body, body)
+            request = await self._read_body(route.body, body)
             experiment = self._node.experiment(name)
-            made = await route.question(self._turns, experiment, part, given)
-            if self._traffic.health.succeeded():
-                log.warning("the store is written again")
-            return in_json(made)
+            answer = await route.question(self._turns, experiment, part, request)
+            if self._traffic.health.record_success():
+                log.warning("the store can be written again")
+            return json_response(answer)
         if route is OPENAPI:
-            return in_json(document(self._table.routes))
+            return json_response(build_document(self._table.routes))
         if route.order is not None:
-            self._guard.check_operator(scope)
+            self._guard.require_operator(scope)
             assert route.body is not None
-            given = await self._read(route.body, body)
-            about = self._node.experiment(name) if route.of_experiment else self._reload
-            return await self._in_thread(self._viewers, route.order, about, given)
+            request = await self._read_body(route.body, body)
+            target = self._node.experiment(name) if route.of_experiment else self._reload
+            return await self._run_in_thread(self._viewers, route.order, target, request)
         if route.name == "caller":
-            admitted = self._guard.admits(scope)
-            known = list(self._node.experiments) if admitted else []
-            return in_json(CallerAnswer(admitted, self._guard.is_operator(scope), known))
+            admitted = self._guard.has_valid_token(scope)
+            experiment_names = list(self._node.experiments) if admitted else []
+            return json_response(
+                CallerAnswer(
+                    admitted,
+                    self._guard.is_operator(scope),
+                    self._guard.knows_token(scope),
+                    experiment_names,
+                )
+            )
         if route.name == "page":
-            sections = self.streams.sections(self._node.experiment(name))
-            return await self._in_thread(self._viewers, _page, sections)
+            sections = self.streams.get_sections(self._node.experiment(name))
+            return await self._run_in_thread(self._viewers, _render_page, sections)
         assert route.view is not None
         if route.path == "/healthz":
-            return in_json(route.view(self._node))
-        whom = self._node.experiment(name) if route.of_experiment else self._node
+            return json_response(route.view(self._node))
+        subject = self._node.experiment(name) if route.of_experiment else self._node
         pool = self._prober if route.path == "/readyz" else self._viewers
-        more = [await self._read(route.body, body)] if route.body else [part] if part else []
-        return await self._in_thread(pool, route.view, whom, *more)
+        arguments = (
+            [await self._read_body(route.body, body)] if route.body else [part] if part else []
+        )
+        return await self._run_in_thread(pool, route.view, subject, *arguments)
 
-    async def _read(self, kind: type, body: bytes) -> Any:
-        """What a body says; what is wrong with a large one takes long to find, elsewhere."""
-        given: Any = bodies.read(kind, body)
-        if given is not None:
-            return given
-        if len(body) < LARGE:
-            return bodies.read_slowly(kind, body)
+    async def _read_body(self, kind: type, body: bytes) -> Any:
+        """Decode a body; errors of a large one take long to find, and are found in a thread."""
+        request: Any = bodies.decode_body(kind, body)
+        if request is not None:
+            return request
+        if len(body) < LARGE_BODY_BYTES:
+            return bodies.decode_body_slowly(kind, body)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._viewers, bodies.read_slowly, kind, body)
+        return await loop.run_in_executor(self._viewers, bodies.decode_body_slowly, kind, body)
 
-    async def _in_thread(
-        self, pool: ThreadPoolExecutor, work: Callable[..., Any], *given: Any
-    ) -> Answer:
-        """Do what may take long where it holds up no decision, the writing of its JSON too."""
+    async def _run_in_thread(
+        self, pool: ThreadPoolExecutor, work: Callable[..., Any], *arguments: Any
+    ) -> Response:
+        """Run slow work and the encoding of its answer in a thread, where it delays no decision."""
 
-        def job() -> Answer:
-            made = work(*given)
-            return made if isinstance(made, Answer) else in_json(made)
+        def job() -> Response:
+            answer = work(*arguments)
+            return answer if isinstance(answer, Response) else json_response(answer)
 
         return await asyncio.get_running_loop().run_in_executor(pool, job)
 
-    def _explained(self, scope: Scope, error: Exception) -> Answer:
-        """What went wrong, in one sentence."""
-        if isinstance(error, Refusal):
-            self._traffic.refused.add(error.reason)
-            return answers.error(error.status, str(error), error.headers)
+    def _explain_error(self, scope: Scope, error: Exception) -> Response:
+        """Turn an exception into a response with one sentence."""
+        if isinstance(error, RequestRefused):
+            self._traffic.refusals.add(error.reason)
+            return answers.error_response(error.status, str(error), error.headers)
         if isinstance(error, StoreError):
-            if self._traffic.health.failed(self._node):  # once, not for every request
-                log.error("%s", error)  # it names files, which are not the client's business
-            return answers.error(503, FAILING)
+            if self._traffic.health.record_failure(self._node):  # once, not for every request
+                log.error("%s", error)  # it names files, which clients need not know
+            return answers.error_response(503, STORE_FAILING)
         if isinstance(error, ValueError):
-            status = answers.status_of(error)
-            self._traffic.refused.add(REASONS[status])
-            return answers.error(status, str(error))
+            status = answers.http_status(error)
+            self._traffic.refusals.add(REASONS[status])
+            return answers.error_response(status, str(error))
         log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
-        return answers.error(500, UNEXPECTED)
+        return answers.error_response(500, INTERNAL_ERROR)
 
 
-def _page(sections: Sections) -> Answer:
-    """All that the page shows, for who cannot have a stream."""
-    sections.look()
-    return Answer(200, sections.since(0)[1])
+def _render_page(sections: PageSections) -> Response:
+    """Render all sections of the page, for clients that cannot use a stream."""
+    sections.refresh()
+    return Response(200, sections.changes_since(0)[1])
 
 
 OPENAPI = Route("GET", "/openapi.json", "openapi", "This document.", dict[str, Any])
 PUBLIC = frozenset(route.path for route in ROUTES if route.public)
-REASONS = {404: "unknown", 409: "conflict", 422: "wrong field"}
+REASONS = {404: "unknown", 409: "conflict", 422: "invalid_field"}
 
 
-def app(
+def create_app(
     node: Node,
     hosts: Sequence[str] = (),
     *,
     token: str | None = None,
     operator_token: str | None = None,
     reload: Callable[[], Any] | None = None,
-) -> Interface:
-    """The interface of a node; see its /openapi.json.
+) -> AgentApp:
+    """Create the HTTP interface of a node; see its /openapi.json.
 
-    hosts: names it has besides localhost; token: what requests must bring; operator_token: what
-    orders must bring; reload: what POST /v1/reload does.
+    hosts: names in the Host header besides localhost; token: required of every request;
+    operator_token: required of operators' commands; reload: the function behind POST /v1/reload.
     """
-    return Interface(node, Guard(hosts, token, operator_token), Table(), reload)
+    return AgentApp(node, AccessControl(hosts, token, operator_token), RouteTable(), reload)
 
 
-def probe_app(node: Node) -> Interface:
-    """Only /healthz, /readyz and /metrics, whatever the Host."""
-    return Interface(node, Guard(None), Table(PROBES))
+def create_probe_app(node: Node) -> AgentApp:
+    """Create an app with /healthz, /readyz and /metrics only, for any Host."""
+    return AgentApp(node, AccessControl(None), RouteTable(PROBES))
 
 
-def _line(text: str) -> str:
+def _replace_unprintable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:
-    """Nothing is to be done at the start and the end of somebody else's server."""
+async def _handle_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
+    """Complete the lifespan events of another server; there is nothing to start or stop."""
     if scope["type"] != "lifespan":
-        raise RuntimeError(f"a posse agent speaks HTTP only, not {scope['type']}")
+        raise RuntimeError(f"a posse agent serves HTTP only, not {scope['type']}")
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})

@@ -1,4 +1,4 @@
-"""The routes for operators: pin, pause, resume, reload."""
+"""Handlers of the routes: decisions and rewards, views, and operators' commands."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import UNSET
 
 from posse.live.experiment.experiment import Experiment, Wish
-from posse.live.http.health import traffic_of
+from posse.live.http.health import get_traffic
 from posse.live.http.metrics import CONTENT_TYPE
-from posse.live.http.metrics import metrics as numbers
+from posse.live.http.metrics import render_metrics as numbers
 from posse.live.http.models import (
     ArmRequest,
     ArmsRequest,
@@ -18,9 +18,9 @@ from posse.live.http.models import (
     DecisionRequest,
     DecisionsAnswer,
     DecisionsRequest,
+    EmptyRequest,
     ExperimentAnswer,
     ExperimentsAnswer,
-    Nothing,
     ReloadAnswer,
     ResumeRequest,
     RewardItem,
@@ -32,93 +32,103 @@ from posse.live.http.models import (
     StepsAnswer,
     StepsRequest,
 )
-from posse.live.http.request_batches import Given, Question, Turns
-from posse.live.http.responses import Answer, Refusal, decided, rewarded
+from posse.live.http.request_batches import BatchRequest, RequestBatcher, RewardPair
+from posse.live.http.responses import RequestRefused, Response, answer_decision, answer_reward
 from posse.live.node import Node
 from posse.live.store import Unknown
 
-NO_RELOAD = "this agent was not started from a file, and cannot read it anew"
+NO_RELOAD = "this agent was not started from a file: it has no settings to reload"
 
 
-def pin(experiment: Experiment, body: ArmRequest) -> Any:
-    """Play this arm only."""
+def pin_arm(experiment: Experiment, body: ArmRequest) -> Any:
+    """Play only this arm."""
     experiment.pin(body.arm)
     return experiment.controlled()
 
 
-def pause(experiment: Experiment, body: ArmRequest) -> Any:
-    """Do not play this arm."""
+def pause_arm(experiment: Experiment, body: ArmRequest) -> Any:
+    """Stop playing an arm."""
     experiment.pause(body.arm)
     return experiment.controlled()
 
 
-def resume(experiment: Experiment, body: ResumeRequest) -> Any:
-    """Lift what holds for an arm, or for all."""
+def resume_arms(experiment: Experiment, body: ResumeRequest) -> Any:
+    """Undo pins and pauses of an arm, or of all arms."""
     experiment.resume(body.arm)
     return experiment.controlled()
 
 
-def reload(again: Callable[[], Any] | None, _: Nothing) -> Any:
-    """Read the settings anew; a bad file changes nothing."""
-    if again is None:
+def reload_settings(read_settings: Callable[[], Any] | None, _: EmptyRequest) -> Any:
+    """Read the settings again; a bad file changes nothing."""
+    if read_settings is None:
         raise ValueError(NO_RELOAD)
-    said = again()
-    return ReloadAnswer(said if isinstance(said, str) else "")
+    changed = read_settings()
+    return ReloadAnswer(changed if isinstance(changed, str) else "")
 
 
-# The routes that decide and reward: from a body to a question, and from its answers to JSON.
+# --- decisions and rewards: from a body to a batch request, and from its results to an answer
 
 
-async def decide(turns: Turns, experiment: Experiment, _: str, body: DecisionRequest) -> Any:
-    """Which arm to play."""
-    question = Question(experiment, wishes=_wishes([body]))
-    await turns.ask(question)
+async def make_decision(
+    turns: RequestBatcher, experiment: Experiment, _: str, body: DecisionRequest
+) -> Any:
+    """Choose an arm."""
+    question = BatchRequest(experiment, decision_requests=_wishes([body]))
+    await turns.submit(question)
     (decision,) = question.decisions
     if isinstance(decision, ValueError):
         raise decision
-    return decided(decision)
+    return answer_decision(decision)
 
 
-async def decide_all(turns: Turns, experiment: Experiment, _: str, body: DecisionsRequest) -> Any:
-    """Many decisions, each with an answer or an error."""
-    question = Question(experiment, wishes=_wishes(body.decisions))
-    await turns.ask(question)
-    return DecisionsAnswer([decided(each) for each in question.decisions])
+async def make_decisions(
+    turns: RequestBatcher, experiment: Experiment, _: str, body: DecisionsRequest
+) -> Any:
+    """Make many decisions, each with an answer or an error."""
+    question = BatchRequest(experiment, decision_requests=_wishes(body.decisions))
+    await turns.submit(question)
+    return DecisionsAnswer([answer_decision(each) for each in question.decisions])
 
 
-async def reward(turns: Turns, experiment: Experiment, decision: str, body: RewardRequest) -> Any:
-    """How a decision went."""
-    question = Question(experiment, rewards=((decision, body.reward),))
-    await turns.ask(question)
+async def record_reward(
+    turns: RequestBatcher, experiment: Experiment, decision: str, body: RewardRequest
+) -> Any:
+    """Record the reward of a decision."""
+    question = BatchRequest(experiment, rewards=((decision, body.reward),))
+    await turns.submit(question)
     (outcome,) = question.outcomes
     if isinstance(outcome, ValueError):
         raise outcome
-    return rewarded((decision, body.reward), outcome)
+    return answer_reward((decision, body.reward), outcome)
 
 
-async def reward_all(turns: Turns, experiment: Experiment, _: str, body: RewardsRequest) -> Any:
-    """How many decisions went, each with an answer or an error, in one commit."""
-    question = Question(experiment, rewards=_rewards(body.rewards))
-    await turns.ask(question)
-    return RewardsAnswer(_told(question))
+async def record_rewards(
+    turns: RequestBatcher, experiment: Experiment, _: str, body: RewardsRequest
+) -> Any:
+    """Record many rewards in one commit, each with an answer or an error."""
+    question = BatchRequest(experiment, rewards=_reward_pairs(body.rewards))
+    await turns.submit(question)
+    return RewardsAnswer(_answer_rewards(question))
 
 
-async def steps(turns: Turns, experiment: Experiment, _: str, body: StepsRequest) -> Any:
-    """How decisions went, and which arm to play next, in one commit."""
-    asked = body.decide
-    wishes = [] if asked is None else asked if isinstance(asked, list) else [asked]
-    question = Question(experiment, _rewards(body.rewards), _wishes(wishes))
-    await turns.ask(question)
-    made = [decided(each) for each in question.decisions]
-    many = isinstance(asked, list)
+async def record_and_decide(
+    turns: RequestBatcher, experiment: Experiment, _: str, body: StepsRequest
+) -> Any:
+    """Record rewards and make the next decisions in one commit."""
+    requested = body.decide
+    wishes = [] if requested is None else requested if isinstance(requested, list) else [requested]
+    question = BatchRequest(experiment, _reward_pairs(body.rewards), _wishes(wishes))
+    await turns.submit(question)
+    decisions = [answer_decision(each) for each in question.decisions]
+    many = isinstance(requested, list)
     return StepsAnswer(
-        _told(question),
-        decision=UNSET if many or not made else made[0],
-        decisions=made if many else UNSET,
+        _answer_rewards(question),
+        decision=UNSET if many or not decisions else decisions[0],
+        decisions=decisions if many else UNSET,
     )
 
 
-def _rewards(items: Sequence[RewardItem | ValueError]) -> list[Given | ValueError]:
+def _reward_pairs(items: Sequence[RewardItem | ValueError]) -> list[RewardPair | ValueError]:
     return [i if isinstance(i, ValueError) else (i.decision, i.reward) for i in items]
 
 
@@ -128,72 +138,74 @@ def _wishes(items: Sequence[DecisionRequest | ValueError]) -> list[Wish | ValueE
     ]
 
 
-def _told(question: Question) -> list[Any]:
-    return [rewarded(*each) for each in zip(question.rewards, question.outcomes, strict=True)]
+def _answer_rewards(question: BatchRequest) -> list[Any]:
+    return [answer_reward(*each) for each in zip(question.rewards, question.outcomes, strict=True)]
 
 
-# The routes that only look: what an agent knows, and how it is.
+# --- views
 
 
-def arms(experiment: Experiment) -> Any:
-    """What is known of every arm."""
+def show_arms(experiment: Experiment) -> Any:
+    """Show the estimate of every arm."""
     return experiment.arms()
 
 
-def arms_at(experiment: Experiment, body: ArmsRequest) -> Any:
-    """What is known of every arm at a context."""
+def show_arms_at_context(experiment: Experiment, body: ArmsRequest) -> Any:
+    """Show the estimate of every arm at a context."""
     return experiment.arms(body.context)
 
 
-def verdict(experiment: Experiment) -> Any:
-    """Whether the experiment may stop."""
+def show_verdict(experiment: Experiment) -> Any:
+    """Show whether the experiment may stop."""
     return experiment.verdict()
 
 
-def evidence(experiment: Experiment) -> Any:
-    """In whole quanta: what this agent saw itself, and what it holds of all."""
+def show_evidence(experiment: Experiment) -> Any:
+    """Show own evidence and that of all agents, in whole quanta."""
     return experiment.evidence()
 
 
-def sites(experiment: Experiment) -> Any:
-    """What each site saw of every arm."""
+def show_sites(experiment: Experiment) -> Any:
+    """Show the closed decisions of each site for every arm."""
     return experiment.site_map()
 
 
-def books(experiment: Experiment) -> Any:
-    """Decisions counted here beside the pulls in the evidence."""
-    found = experiment.books()
-    if found is None:
+def show_audit(experiment: Experiment) -> Any:
+    """Show the decisions counted here beside those in the evidence."""
+    audit = experiment.audit()
+    if audit is None:
         raise Unknown(
-            "this experiment has a half_life: its evidence fades, and is no count to compare"
+            "this experiment has a half_life: its evidence fades, so there are no counts to compare"
         )
-    return found
+    return audit
 
 
-def history(experiment: Experiment, scale: str) -> Any:
-    """Pulls and rewards over time, and what happened."""
+def show_history(experiment: Experiment, scale: str) -> Any:
+    """Show decisions and rewards over time, and events."""
     return experiment.history(scale)
 
 
-def network(node: Node) -> Any:
-    """The neighbours, all agents and links that are known, and what was refused and why."""
+def show_network(node: Node) -> Any:
+    """Show the neighbours, all known agents and links, and refusals by reason."""
     return node.network()
 
 
-def experiments(node: Node) -> Any:
-    """The experiments by name."""
-    return ExperimentsAnswer({name: shown(each) for name, each in node.experiments.items()})
+def show_experiments(node: Node) -> Any:
+    """Show the experiments by name."""
+    return ExperimentsAnswer(
+        {name: describe_experiment(experiment) for name, experiment in node.experiments.items()}
+    )
 
 
-def shown(experiment: Experiment) -> ExperimentAnswer:
-    """One experiment: its arms, its counts, and what operators set."""
+def describe_experiment(experiment: Experiment) -> ExperimentAnswer:
+    """Describe one experiment: its arms, its counts, its controls."""
     counts = experiment.counts
     controls = experiment.controlled()
     return ExperimentAnswer(
         arms=list(experiment.agent.arm_names),
         decisions=counts["decisions"],
         rewards=counts["rewards"],
-        open_decisions=experiment.store.open_decisions(),
+        open_decisions=experiment.store.count_open_decisions(),
         silence=experiment.mode,
         reward_window=experiment.silence.window,
         late_rewards=counts["late"],
@@ -203,11 +215,11 @@ def shown(experiment: Experiment) -> ExperimentAnswer:
         pinned=controls["pinned"],
         paused=controls["paused"],
         sites=SitesAnswer(**experiment.sites()),
-        context=_context(experiment),
+        context=_describe_context(experiment),
     )
 
 
-def _context(experiment: Experiment) -> ContextAnswer | None:
+def _describe_context(experiment: Experiment) -> ContextAnswer | None:
     schema = experiment.agent.context
     odd = experiment.oddities
     if schema is None:
@@ -215,23 +227,23 @@ def _context(experiment: Experiment) -> ContextAnswer | None:
     return ContextAnswer(schema.to_data(), experiment.average(), odd.unknown, odd.clipped)
 
 
-def controls(experiment: Experiment) -> Any:
-    """What is pinned and paused, and by whom."""
+def show_controls(experiment: Experiment) -> Any:
+    """Show pinned and paused arms, and whose controls they are."""
     return experiment.controlled()
 
 
-def healthz(node: Node) -> Any:
-    """That the process lives."""
+def show_liveness(node: Node) -> Any:
+    """Confirm that the process is alive."""
     return StatusAnswer("alive")
 
 
-def readyz(node: Node) -> Any:
-    """Whether the store can be written."""
-    if not traffic_of(node).health.is_ready(node):
-        raise Refusal(503, "not ready", "the store failed a moment ago: see the agent's log")
+def show_readiness(node: Node) -> Any:
+    """Confirm that the store can be written."""
+    if not get_traffic(node).health.is_ready(node):
+        raise RequestRefused(503, "not_ready", "the store failed recently: see the agent's log")
     return StatusAnswer("ready")
 
 
-def metrics(node: Node) -> Answer:
-    """Counters in the text format of Prometheus."""
-    return Answer(200, numbers(node).encode(), CONTENT_TYPE.encode())
+def show_metrics(node: Node) -> Response:
+    """Show all metrics in the text format of Prometheus."""
+    return Response(200, numbers(node).encode(), CONTENT_TYPE.encode())

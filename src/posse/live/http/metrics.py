@@ -1,4 +1,4 @@
-"""The counters and results of a node in the text format of Prometheus."""
+"""Counters and results of a node in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from posse import __version__
 from posse.live.experiment import reward_window as lateness
 from posse.live.experiment.experiment import Experiment
-from posse.live.http.health import BUCKETS, Traffic, traffic_of
+from posse.live.http.health import BUCKETS, Traffic, get_traffic
 from posse.live.membership.network_view import ALIVE
 from posse.live.node import Node
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# of one metric at most; of one that has an arm
-SERIES = 100
-ARM_SERIES = 10_000
-DOINGS = "tick", "receive", "send", "request"
-REASONS = (
+# samples of one metric, and of one by arm: bounds the size of the answer
+MAX_SERIES = 100
+MAX_ARM_SERIES = 10_000
+FAILURE_KINDS = "tick", "receive", "send", "request"
+REFUSAL_REASONS = (
     "another fingerprint",
     "bad signature",
     "more pulls than the rate allows",
@@ -69,127 +69,162 @@ REASONS = (
     "a status that is long past",
     "too many statuses",
 )
-HTTP_REASONS = (
-    "another host",
-    "no token",
-    "operators only",
-    "too large",
-    "too large a head",
-    "too many bytes at once",
-    "too many connections",
-    "too many viewers",
-    "too many requests at once",
-    "too slow",
-    "no HTTP",
-    "not JSON",
-    "no such route",
-    "wrong field",
+HTTP_REFUSAL_REASONS = (
+    "host_not_allowed",
+    "token_invalid",
+    "operators_only",
+    "body_too_large",
+    "head_too_large",
+    "body_memory_full",
+    "too_many_connections",
+    "too_many_viewers",
+    "too_many_pipelined",
+    "too_slow",
+    "not_http",
+    "not_json",
+    "no_such_route",
+    "invalid_field",
     "unknown",
     "conflict",
-    "not ready",
+    "not_ready",
 )
 
 Samples = Iterable[tuple[Mapping[str, str], float]]
-RESULTS = {  # of an arm: the metric, the field of its status, and what it is
+ARM_METRICS = {  # of an arm: the metric, the field of its status, and what it is
     "mean": ("mean", "Posterior mean of an arm."),
     "mean_low": ("low", "Lower end of the 95% interval of an arm's mean."),
     "mean_high": ("high", "Upper end of the 95% interval of an arm's mean."),
     "probability_best": ("probability_best", "Probability that an arm is the best."),
-    "expected_loss": ("expected_loss", "What settling for an arm would give up, on average."),
-    "pulls_here": ("pulls_here", "Pulls of an arm at this agent whose reward is final."),
-    "pulls_in_network": ("pulls_in_network", "Pulls of an arm whose reward is final, as known."),
-    "open_here": ("open_here", "Pulls of an arm at this agent that count, but are not final."),
-    "open_in_network": ("open_in_network", "Pulls of an arm that count, but are not final."),
+    "expected_loss": ("expected_loss", "Expected loss of choosing an arm now."),
+    "pulls_here": ("pulls_here", "Decisions for an arm at this agent whose reward is final."),
+    "pulls_in_network": (
+        "pulls_in_network",
+        "Decisions for an arm in the network whose reward is final.",
+    ),
+    "open_here": ("open_here", "Decisions for an arm at this agent that count, but are not final."),
+    "open_in_network": (
+        "open_in_network",
+        "Decisions for an arm in the network that count, but are not final.",
+    ),
     "network_mean": ("network_mean", "Posterior mean of the average of an arm over sites."),
     "sd_between_sites": ("sd_between_sites", "Standard deviation of an arm's mean between sites."),
-    "sites_differ": ("sites_differ", "Whether an arm is found to differ between sites."),
+    "sites_differ": ("sites_differ", "Whether an arm differs between sites (heterogeneity)."),
 }
-COUNTS = {
+COUNTER_METRICS = {
     "decisions": ("decisions_total", "Decisions made."),
-    "rewards": ("rewards_total", "Rewards taken in."),
-    "late": ("rewards_late_total", "Rewards refused, as the window of their decision had closed."),
-    "void": ("rewards_void_total", "Rewards refused, as a disk set back made their decision void."),
+    "rewards": ("rewards_total", "Rewards accepted."),
+    "late": (
+        "rewards_late_total",
+        "Rewards refused, as the reward window of their decision had closed.",
+    ),
+    "void": (
+        "rewards_void_total",
+        "Rewards refused, as a restored store made their decision void.",
+    ),
     "conflicts": ("conflicting_rewards_total", "Rewards refused, as their decision had another."),
 }
 
 
-def metrics(node: Node) -> str:
-    """All that is counted and believed, as text."""
-    traffic = traffic_of(node)
-    return "".join(chain(_process(node, traffic), _experiments(node, traffic), _http(traffic)))
+def render_metrics(node: Node) -> str:
+    """Render all metrics of a node as text."""
+    traffic = get_traffic(node)
+    return "".join(
+        chain(
+            _render_process(node, traffic),
+            _render_experiments(node, traffic),
+            _render_http(traffic),
+        )
+    )
 
 
-def _process(node: Node, traffic: Traffic) -> Iterator[str]:
-    """Of the agent as a whole."""
+def _render_process(node: Node, traffic: Traffic) -> Iterator[str]:
+    """Render the metrics of the agent as a whole."""
     network = node.network()
     counts = node.counts.copy()
-    # from 0 on: of a series that begins with 1, Prometheus sees no increase
-    refusals = dict.fromkeys(REASONS, 0) | network["refused"]
-    failures = dict.fromkeys(DOINGS, 0) | node.failures.copy()
-    near = [({"neighbour": n}, s["connected"]) for n, s in network["neighbours"].items()]
+    # series start at 0: of one that begins with 1, Prometheus sees no increase
+    refusals = dict.fromkeys(REFUSAL_REASONS, 0) | network["refused"]
+    failures = dict.fromkeys(FAILURE_KINDS, 0) | node.failures.copy()
+    connected = [({"neighbour": n}, s["connected"]) for n, s in network["neighbours"].items()]
     messages = [({"direction": way}, counts[way]) for way in ("sent", "received")]
-    yield _metric("info", "The version that runs.", [({"version": __version__}, 1)])
-    yield _metric(
+    yield _render_metric("info", "The version that runs.", [({"version": __version__}, 1)])
+    yield _render_metric(
         "start_time_seconds", "When it was started, in Unix time.", [({}, traffic.started)]
     )
-    yield _metric("messages_total", "Messages of the exchange.", messages)
-    yield _metric("refusals_total", "Messages refused, by reason.", _by("reason", refusals))
-    yield _metric("failures_total", "Failures of the store or of sending.", _by("doing", failures))
-    yield _metric(
+    yield _render_metric("messages_total", "Messages of the exchange.", messages)
+    yield _render_metric(
+        "refusals_total", "Messages refused, by reason.", _label_samples("reason", refusals)
+    )
+    yield _render_metric(
+        "failures_total", "Failures of the store or of sending.", _label_samples("doing", failures)
+    )
+    yield _render_metric(
         "agents_known",
-        "Agents whose evidence is here (flows: heard of).",
+        "Agents whose evidence is known here (flows: agents received from).",
         [({}, network["agents_known"])],
     )
     up = sum(agent["state"] in ALIVE for agent in network["agents"].values())
-    yield _metric("agents_up", "Agents that are up, this one included.", [({}, up)])
-    yield _metric("neighbour_connected", "Whether a neighbour is connected.", near)
+    yield _render_metric("agents_up", "Agents that are up, this one included.", [({}, up)])
+    yield _render_metric("neighbour_connected", "Whether a neighbour is connected.", connected)
 
 
-def _experiments(node: Node, traffic: Traffic) -> Iterator[str]:
-    """Of each experiment, and of each of its arms."""
+def _render_experiments(node: Node, traffic: Traffic) -> Iterator[str]:
+    """Render the metrics of each experiment and of each of its arms."""
     experiments = dict(node.experiments)
-    for key, (name, help_) in COUNTS.items():
-        samples = [({"experiment": e}, each.counts[key]) for e, each in experiments.items()]
-        yield _metric(name, help_, samples)
-    yield from _oddities(experiments)
-    kept = [({"experiment": e}, each.counted) for e, each in experiments.items()]
-    yield _metric("decisions_counted", "Decisions counted as evidence here, ever.", kept)
-    waiting = [({"experiment": e}, x.store.open_decisions()) for e, x in experiments.items()]
-    yield _metric("open_decisions", "Decisions whose reward is not final.", waiting)
-    yield from _lateness(experiments)
+    for key, (name, help_) in COUNTER_METRICS.items():
+        samples = [
+            ({"experiment": e}, experiment.counts[key]) for e, experiment in experiments.items()
+        ]
+        yield _render_metric(name, help_, samples)
+    yield from _render_context_counters(experiments)
+    counted = [({"experiment": e}, experiment.counted) for e, experiment in experiments.items()]
+    yield _render_metric("decisions_counted", "Decisions counted as evidence here, ever.", counted)
+    waiting = [({"experiment": e}, x.store.count_open_decisions()) for e, x in experiments.items()]
+    yield _render_metric("open_decisions", "Decisions whose reward is not final.", waiting)
+    yield from _render_lateness(experiments)
     arms = {  # (experiment, arm): status
-        (e, arm): status for e, each in experiments.items() for arm, status in each.arms().items()
+        (e, arm): status
+        for e, experiment in experiments.items()
+        for arm, status in experiment.arms().items()
     }
-    for name, (field, help_) in RESULTS.items():
-        yield _metric(name, help_, _by_arm(_known(arms, field)))
-    yield from _verdicts(experiments)
+    for name, (field, help_) in ARM_METRICS.items():
+        yield _render_metric(name, help_, _label_by_arm(_select_field(arms, field)))
+    yield from _render_verdicts(experiments)
     sums = {
-        (e, arm): each.agent.reward_sum(quanta)
-        for e, each in experiments.items()
-        for arm, quanta in each.evidence()["own"].items()
+        (e, arm): experiment.agent.reward_sum(quanta)
+        for e, experiment in experiments.items()
+        for arm, quanta in experiment.evidence()["own"].items()
     }
-    yield _metric("reward_sum", "Sum of an arm's rewards at this agent.", _by_arm(sums))
-    played = {e: traffic.played[e].copy() for e in experiments}
-    made = {(e, arm): played[e][arm] for e, arm in arms}
-    shares = {(e, arm): number / max(1, played[e].total()) for (e, arm), number in made.items()}
-    yield _metric("decisions_by_arm_total", "Decisions made, by arm.", _by_arm(made))
-    yield _metric("share", "Share of an arm in the decisions since the start.", _by_arm(shares))
+    yield _render_metric(
+        "summed_rewards", "Sum of an arm's rewards at this agent.", _label_by_arm(sums)
+    )
+    decisions = {e: traffic.decisions_by_arm[e].copy() for e in experiments}
+    decisions_by_arm = {(e, arm): decisions[e][arm] for e, arm in arms}
+    shares = {
+        (e, arm): number / max(1, decisions[e].total())
+        for (e, arm), number in decisions_by_arm.items()
+    }
+    yield _render_metric(
+        "decisions_by_arm_total", "Decisions made, by arm.", _label_by_arm(decisions_by_arm)
+    )
+    yield _render_metric(
+        "share", "Share of an arm in the decisions since the start.", _label_by_arm(shares)
+    )
 
 
-def _verdicts(experiments: Mapping[str, Experiment]) -> Iterator[str]:
-    """Of experiments with `stop`: how far the evidence of the leading arm has come."""
-    found = {e: each.verdict() for e, each in experiments.items() if each.agent.stop is not None}
+def _render_verdicts(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+    """Render, for experiments with `stop`, the evidence for the leading arm."""
+    verdicts = {e: each.verdict() for e, each in experiments.items() if each.agent.stop is not None}
     for name, help_ in (
         ("evidence", "Evidence that the leading arm is the best, in nats."),
         ("needed", "Evidence that names a winner."),
     ):
-        values = ((e, getattr(each, name)) for e, each in found.items())
+        values = ((e, getattr(each, name)) for e, each in verdicts.items())
         samples = [({"experiment": e}, value) for e, value in values if value is not None]
-        yield _metric(f"verdict_{name}", help_, samples)
+        yield _render_metric(f"verdict_{name}", help_, samples)
 
 
-def _oddities(experiments: Mapping[str, Experiment]) -> Iterator[str]:
-    """Of contexts what the schema does not quite know."""
+def _render_context_counters(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+    """Render counters of context values that the schema does not cover."""
     odd = {name: each.oddities for name, each in experiments.items()}
     for name, help_, counts in (
         ("context_unknown_total", "Decisions whose category has no column, by field.", "unknown"),
@@ -204,84 +239,88 @@ def _oddities(experiments: Mapping[str, Experiment]) -> Iterator[str]:
             for e, each in odd.items()
             for field, number in getattr(each, counts).items()
         ]
-        yield _metric(name, help_, samples)
+        yield _render_metric(name, help_, samples)
 
 
-def _lateness(experiments: Mapping[str, Experiment]) -> Iterator[str]:
-    """How late rewards came."""
+def _render_lateness(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+    """Render how late refused rewards came."""
     late = {name: each.late.copy() for name, each in experiments.items()}
-    yield from _histogram(
+    yield from _render_histogram(
         "reward_lateness_seconds",
-        "How long after its window had closed a reward came that was refused for it.",
+        "How long after the end of their reward window late rewards came.",
         lateness.BUCKETS,
         {("experiment", name): (each.counts, each.total) for name, each in late.items()},
     )
 
 
-def _http(traffic: Traffic) -> Iterator[str]:
-    """Of the HTTP interface."""
-    refused = dict.fromkeys(HTTP_REASONS, 0) | traffic.refused.copy()
-    yield _metric("http_connections", "Clients that are connected.", [({}, traffic.connections())])
-    yield _metric("page_viewers", "Pages that are streamed to.", [({}, traffic.viewers)])
-    yield _metric(
-        "http_refused_total", "Requests and connections refused, by reason.", _by("reason", refused)
+def _render_http(traffic: Traffic) -> Iterator[str]:
+    """Render the metrics of the HTTP interface."""
+    refused = dict.fromkeys(HTTP_REFUSAL_REASONS, 0) | traffic.refusals.copy()
+    yield _render_metric(
+        "http_connections", "Clients that are connected.", [({}, traffic.connections())]
     )
-    waits = {("route", r): (w.counts, w.total) for r, w in sorted(traffic.waits.items())}
+    yield _render_metric("page_viewers", "Pages that receive a stream.", [({}, traffic.viewers)])
+    yield _render_metric(
+        "http_refused_total",
+        "Requests and connections refused, by reason.",
+        _label_samples("reason", refused),
+    )
+    waits = {("route", r): (w.counts, w.total) for r, w in sorted(traffic.latencies.items())}
     help_ = "How long requests took, by route."
-    yield from _histogram("request_seconds", help_, BUCKETS, waits)
+    yield from _render_histogram("request_seconds", help_, BUCKETS, waits)
 
 
-def _histogram(
+def _render_histogram(
     name: str,
     help_: str,
     ends: Sequence[float],
-    of: Mapping[tuple[str, str], tuple[Sequence[int], float]],  # label, value: counts and sum
+    series: Mapping[tuple[str, str], tuple[Sequence[int], float]],  # label, value: counts and sum
 ) -> Iterator[str]:
     buckets = []
     sums = []
     counts = []
-    for (label, value), (numbers, total) in of.items():
+    for (label, value), (numbers, total) in series.items():
         for end, number in zip((*ends, math.inf), accumulate(numbers), strict=True):
-            buckets.append(({label: value, "le": _number(end)}, number))
+            buckets.append(({label: value, "le": _format_number(end)}, number))
         sums.append(({label: value}, total))
         counts.append(({label: value}, buckets[-1][1]))
     yield f"# HELP posse_{name} {help_}\n# TYPE posse_{name} histogram\n"
-    yield from _samples(f"{name}_bucket", buckets)
-    yield from _samples(f"{name}_sum", sums)
-    yield from _samples(f"{name}_count", counts)
+    yield from _render_samples(f"{name}_bucket", buckets)
+    yield from _render_samples(f"{name}_sum", sums)
+    yield from _render_samples(f"{name}_count", counts)
 
 
-def _by(label: str, numbers: Mapping[str, float]) -> Samples:
-    return [({label: name}, number) for name, number in list(numbers.items())[:SERIES]]
+def _label_samples(label: str, numbers: Mapping[str, float]) -> Samples:
+    return [({label: name}, number) for name, number in list(numbers.items())[:MAX_SERIES]]
 
 
-def _known(
+def _select_field(
     arms: Mapping[tuple[str, str], Mapping[str, Any]], field: str
 ) -> dict[tuple[str, str], float]:
-    """A field of each arm that has it."""
+    """Select a field of every arm that has it."""
     return {key: status[field] for key, status in arms.items() if status[field] is not None}
 
 
-def _by_arm(numbers: Mapping[tuple[str, str], float]) -> Samples:
-    some = list(numbers.items())[:ARM_SERIES]
-    return [({"experiment": e, "arm": arm}, number) for (e, arm), number in some]
+def _label_by_arm(numbers: Mapping[tuple[str, str], float]) -> Samples:
+    limited = list(numbers.items())[:MAX_ARM_SERIES]
+    return [({"experiment": e, "arm": arm}, number) for (e, arm), number in limited]
 
 
-def _metric(name: str, help_: str, samples: Samples) -> str:
+def _render_metric(name: str, help_: str, samples: Samples) -> str:
     kind = "counter" if name.endswith("_total") else "gauge"
     head = f"# HELP posse_{name} {help_}\n# TYPE posse_{name} {kind}\n"
-    return head + "".join(_samples(name, samples))
+    return head + "".join(_render_samples(name, samples))
 
 
-def _samples(name: str, samples: Samples) -> Iterator[str]:
+def _render_samples(name: str, samples: Samples) -> Iterator[str]:
     for labels, value in samples:
-        inner = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
+        inner = ",".join(f'{key}="{_escape_label(text)}"' for key, text in labels.items())
         yield f"posse_{name}{{{inner}}} " if inner else f"posse_{name} "
-        yield f"{_number(value)}\n"
+        yield f"{_format_number(value)}\n"
 
 
-def _number(value: Any) -> str:
-    """As Prometheus writes it; whole numbers without a point."""
+def _format_number(value: Any) -> str:
+    """Format a number as Prometheus does; whole numbers without a point."""
     if not isinstance(value, float):
         return str(int(value))
     if math.isfinite(value):
@@ -289,7 +328,7 @@ def _number(value: Any) -> str:
     return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
 
 
-def _escape(text: str) -> str:
-    """A label's value, on one line whatever it holds."""
+def _escape_label(text: str) -> str:
+    """Escape the value of a label, on one line whatever it contains."""
     safe = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n").replace("\r", " ")
     return safe.encode(errors="backslashreplace").decode()

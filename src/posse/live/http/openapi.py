@@ -17,15 +17,15 @@ DESCRIPTION = (
     "may exceed 2^53. An agent of several experiments takes the same requests under "
     "/v1/experiments/NAME/, one of a single experiment under /v1/, too."
 )
-STATUSES = {
-    401: "the token is missing or another's",
-    403: "asked under a name that is not this agent's, or an order where none are taken",
-    404: "no such decision, experiment, verdict, books or history",
-    409: "settled or decided otherwise, or no arm left to play",
+STATUS_DESCRIPTIONS = {
+    401: "the token is missing or wrong",
+    403: "the Host header is not allowed, or commands are disabled",
+    404: "no such decision, experiment, verdict, audit or history",
+    409: "another reward or decision exists, or no arm is left to play",
     413: "the body is too large",
     415: "the body is not JSON",
     422: "a field is wrong",
-    503: "the store fails: ask again after Retry-After seconds",
+    503: "the store fails: retry after Retry-After seconds",
 }
 REF = "#/components/schemas/{name}"
 # where an item of a list may be an error of its own
@@ -37,13 +37,13 @@ ITEMS = {
 }
 
 
-def document(routes: tuple[Route, ...]) -> dict[str, Any]:
-    """What /openapi.json says."""
+def build_document(routes: tuple[Route, ...]) -> dict[str, Any]:
+    """Build the content of /openapi.json from the types of the routes."""
     kinds = [route.answer for route in routes] + [route.body for route in routes if route.body]
     kinds += [models.Error, models.ItemError]
     shapes, components = msgspec.json.schema_components(kinds, ref_template=REF)
-    shapes = tuple(map(_for_generators, shapes))
-    components = {name: _for_generators(shape) for name, shape in components.items()}
+    shapes = tuple(map(_simplify_schema, shapes))
+    components = {name: _simplify_schema(shape) for name, shape in components.items()}
     answers = dict(zip((route.name for route in routes), shapes, strict=False))
     for name, examples in models.EXAMPLES.items():
         if name in components:
@@ -51,17 +51,19 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
     for (name, field), item in ITEMS.items():
         if name in components:
             components[name]["properties"][field]["items"] = _either(item)
-    if "DecisionRequest" in components:  # in JSON's regular expressions `$` is the very end
+    if "DecisionRequest" in components:  # in JSON schema, `$` matches only the very end
         decision = components["DecisionRequest"]["properties"]["decision"]
-        decision["anyOf"][0]["pattern"] = models.PATTERN
+        decision["anyOf"][0]["pattern"] = models.ID_PATTERN
     if "StepsAnswer" in components:
         components["StepsAnswer"]["properties"]["decision"] = _either("DecisionAnswer")
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, answers)
+        paths.setdefault(route.path, {})[route.method.lower()] = _describe_operation(route, answers)
         if route.of_experiment:
             path = "/v1/experiments/{experiment}/" + route.path.removeprefix("/v1/")
-            paths.setdefault(path, {})[route.method.lower()] = _operation(route, answers, True)
+            paths.setdefault(path, {})[route.method.lower()] = _describe_operation(
+                route, answers, True
+            )
     return {
         "openapi": "3.1.0",
         "info": {"title": "posse agent", "version": __version__, "description": DESCRIPTION},
@@ -74,20 +76,20 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
     }
 
 
-def _for_generators(schema: Any) -> Any:
-    """A schema of which generators of clients make usable types.
+def _simplify_schema(schema: Any) -> Any:
+    """Simplify a schema so that client generators make usable types of it.
 
-    To them an object without properties is one that must be empty, and a field with a default is
-    one that is always there: required, if a client is to send it.
+    To them an object without properties must be empty, and a field with a default is always
+    present: required, if a client is to send it.
     """
     if isinstance(schema, list):
-        return [_for_generators(item) for item in schema]
+        return [_simplify_schema(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     cleaned = {
-        key: {name: _for_generators(field) for name, field in value.items()}
+        key: {name: _simplify_schema(field) for name, field in value.items()}
         if key == "properties"
-        else _for_generators(value)
+        else _simplify_schema(value)
         for key, value in schema.items()
         if key != "default"
     }
@@ -96,22 +98,24 @@ def _for_generators(schema: Any) -> Any:
     return cleaned
 
 
-def _operation(route: Route, answers: dict[str, Any], named: bool = False) -> dict[str, Any]:
+def _describe_operation(
+    route: Route, answers: dict[str, Any], names_experiment: bool = False
+) -> dict[str, Any]:
     parts: list[tuple[str, str, dict[str, Any]]] = []
-    if named:
+    if names_experiment:
         parts.append(("experiment", "the experiment's name", {"type": "string"}))
     if "{decision}" in route.path:
-        parts.append(("decision", "the decision's id", _schema(models.Id)))
+        parts.append(("decision", "the decision's id", _schema_of(models.Id)))
     if "{scale}" in route.path:
         parts.append(("scale", "how far back", {"type": "string", "enum": list(SCALES)}))
-    made: dict[str, Any] = {
-        "operationId": f"{route.name}_in" if named else route.name,
+    operation: dict[str, Any] = {
+        "operationId": f"{route.name}_in" if names_experiment else route.name,
         "summary": route.name.replace("_", " ").capitalize(),
         "description": route.description,
-        "responses": {"200": _response("as asked for", answers[route.name])},
+        "responses": {"200": _describe_response("the answer", answers[route.name])},
     }
     if parts:
-        made["parameters"] = [
+        operation["parameters"] = [
             {"name": n, "in": "path", "required": True, "description": d, "schema": schema}
             for n, d, schema in parts
         ]
@@ -120,31 +124,36 @@ def _operation(route: Route, answers: dict[str, Any], named: bool = False) -> di
         statuses.add(404)
     if route.body is not None:
         statuses |= {413, 415, 422}
-        made["requestBody"] = {"required": True, "content": _json(_ref(route.body.__name__))}
+        operation["requestBody"] = {
+            "required": True,
+            "content": _json_content(_schema_reference(route.body.__name__)),
+        }
     if route.order is not None:
-        made["security"] = [{"token": []}]
+        operation["security"] = [{"token": []}]
     for status in sorted(statuses):
-        made["responses"][str(status)] = _response(STATUSES[status], _ref("Error"))
-    return made
+        operation["responses"][str(status)] = _describe_response(
+            STATUS_DESCRIPTIONS[status], _schema_reference("Error")
+        )
+    return operation
 
 
-def _response(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _describe_response(description: str, schema: dict[str, Any]) -> dict[str, Any]:
     if schema == {"type": "string"}:
         return {"description": description, "content": {"text/plain": {"schema": schema}}}
-    return {"description": description, "content": _json(schema)}
+    return {"description": description, "content": _json_content(schema)}
 
 
-def _json(schema: dict[str, Any]) -> dict[str, Any]:
+def _json_content(schema: dict[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
 
 
-def _schema(kind: Any) -> dict[str, Any]:
+def _schema_of(kind: Any) -> dict[str, Any]:
     return msgspec.json.schema(kind)
 
 
-def _ref(name: str) -> dict[str, Any]:
+def _schema_reference(name: str) -> dict[str, Any]:
     return {"$ref": REF.format(name=name)}
 
 
 def _either(name: str) -> dict[str, Any]:
-    return {"anyOf": [_ref(name), _ref("ItemError")]}
+    return {"anyOf": [_schema_reference(name), _schema_reference("ItemError")]}

@@ -1,4 +1,4 @@
-"""The page at `/`: its files, what it shows section by section, and the streams that feed it."""
+"""The page at `/`: its files, its sections, and the streams that feed it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from posse import __version__, web
 from posse.live.experiment.experiment import Experiment
 from posse.live.http import handlers as views
 from posse.live.http.access_control import Receive, Send
-from posse.live.http.health import traffic_of
-from posse.live.http.responses import Answer, Headers, Refusal
+from posse.live.http.health import get_traffic
+from posse.live.http.responses import Headers, RequestRefused, Response
 from posse.live.node import Node
 from posse.live.store import Unknown
 
-# The files of the page: static, the same for everybody, and therefore without a token.
+# --- files of the page: static, the same for everybody, and therefore without a token
 
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 HEADERS: Headers = (
@@ -30,7 +30,7 @@ HEADERS: Headers = (
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-cache"),
 )
-KINDS = {
+CONTENT_TYPES = {
     "html": b"text/html; charset=utf-8",
     "css": b"text/css; charset=utf-8",
     "js": b"text/javascript; charset=utf-8",
@@ -58,50 +58,49 @@ ASSETS = (
     "tips.js",
     "words.js",
 )
-_NAMES = {"/": PAGE} | {f"/assets/{name}": name for name in ASSETS}
+_FILES_BY_PATH = {"/": PAGE} | {f"/assets/{name}": name for name in ASSETS}
 
 
 def is_asset(path: str) -> bool:
-    """Whether a path is that of the page or of one of its files."""
-    return path in _NAMES
+    """Return whether a path is that of the page or of one of its files."""
+    return path in _FILES_BY_PATH
 
 
-def asset(path: str) -> Answer:
-    """The page or one of its files."""
-    name = _NAMES[path]
-    return Answer(200, web.read(name).encode(), KINDS[name.rpartition(".")[2]], HEADERS)
+def read_asset(path: str) -> Response:
+    """Read the page or one of its files."""
+    name = _FILES_BY_PATH[path]
+    return Response(200, web.read(name).encode(), CONTENT_TYPES[name.rpartition(".")[2]], HEADERS)
 
 
-# What the page of one experiment shows, in sections that are encoded once for all viewers.
+# --- sections of the page of one experiment, encoded once for all viewers
 #
-# A section is computed again when somebody looks, once a second at most and not so often that it
-# takes more than a small share of a core: with hundreds of sites a look at all of them takes
-# long.
+# A section is computed while there are viewers, at most once a second, and so rarely that it takes
+# no more than a small share of a core: with hundreds of sites it takes long.
 
-PERIOD = 1.0  # seconds between two looks
-SHARE = 0.005  # of a core, that one section may take
+REFRESH_SECONDS = 1.0  # between two refreshes
+MAX_CORE_SHARE = 0.005  # of a core, for one section
 
 _encode = msgspec.json.Encoder().encode
 
 
-class _Section:
-    """One part of the page: how it is made, and as it last was."""
+class Section:
+    """One section of the page: its function, and its last value as JSON."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._cost = 0.0
-        self._made = float("-inf")
+        self.compute = make
+        self._cpu_seconds = 0.0
+        self._refreshed_at = float("-inf")
         self.version = 0
         self.encoded = b"null"
 
-    def look(self, now: float, version: int) -> bool:
-        """Compute it if it is due; whether it is another, of this version then."""
-        if now - self._made < max(PERIOD / 2, self._cost / SHARE):
+    def refresh(self, now: float, version: int) -> bool:
+        """Compute the section if it is due; return whether it changed, to this version."""
+        if now - self._refreshed_at < max(REFRESH_SECONDS / 2, self._cpu_seconds / MAX_CORE_SHARE):
             return False
         began = time.thread_time()
-        encoded = _encode(self._make())
-        self._cost = time.thread_time() - began
-        self._made = now
+        encoded = _encode(self.compute())
+        self._cpu_seconds = time.thread_time() - began
+        self._refreshed_at = now
         if encoded == self.encoded and self.version:
             return False
         self.encoded = encoded
@@ -109,26 +108,26 @@ class _Section:
         return True
 
 
-class Sections:
-    """The sections of one experiment; any thread may look."""
+class PageSections:
+    """The sections of one experiment; any thread may refresh them."""
 
     def __init__(self, node: Node, experiment: Experiment) -> None:
         self._node = node
         self._experiment = experiment
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._version = 0
-        self._looked = float("-inf")
+        self._refreshed_at = float("-inf")
         self._changes: dict[int, tuple[int, bytes]] = {}  # since a version, up to another
-        self._sections = {
-            "agent": _Section(self._agent),
-            "arms": _Section(experiment.arms),
-            "experiment": _Section(lambda: views.shown(experiment)),
-            "controls": _Section(experiment.controlled),
-            "verdict": _Section(self._verdict),
-            "books": _Section(experiment.books),
-            "sites": _Section(experiment.site_map),
-            "network": _Section(node.network),
-            "past": _Section(experiment.past.newest),
+        self.by_name = {
+            "agent": Section(self.describe_agent),
+            "arms": Section(experiment.arms),
+            "experiment": Section(lambda: views.describe_experiment(experiment)),
+            "controls": Section(experiment.controlled),
+            "verdict": Section(self._compute_verdict),
+            "audit": Section(experiment.audit),
+            "sites": Section(experiment.site_map),
+            "network": Section(node.network),
+            "past": Section(experiment.past.newest),
         }
 
     @property
@@ -136,45 +135,46 @@ class Sections:
         """A number that rises with every change."""
         return self._version
 
-    def look(self) -> None:
-        """Bring up to date what is due, unless another thread is at it."""
-        if not self._lock.acquire(blocking=False):
+    def refresh(self) -> None:
+        """Refresh the sections that are due, unless another thread does so now."""
+        if not self.lock.acquire(blocking=False):
             return
         try:
             now = time.monotonic()
-            if now - self._looked < PERIOD / 2:
+            if now - self._refreshed_at < REFRESH_SECONDS / 2:
                 return
-            self._looked = now
+            self._refreshed_at = now
             version = self._version + 1
-            changed = [each.look(now, version) for each in self._sections.values()]
+            changed = [section.refresh(now, version) for section in self.by_name.values()]
             if any(changed):
                 self._version = version
             self._changes = {}
         finally:
-            self._lock.release()
+            self.lock.release()
 
-    def since(self, version: int) -> tuple[int, bytes]:
-        """Up to which version, and what changed since one (0: all) in JSON, encoded once."""
-        found = self._changes.get(version)
-        if found is None:
-            # read first: what changes meanwhile is said again, and never left out
+    def changes_since(self, version: int) -> tuple[int, bytes]:
+        """Return the newest version, and the sections changed since one (0: all) as JSON."""
+        change = self._changes.get(version)
+        if change is None:
+            # read first: a section that changes meanwhile is sent again, never omitted
             newest = self._version
             parts = [
-                b'"%b":%b' % (name.encode(), each.encoded)
-                for name, each in self._sections.items()
-                if each.version > version
+                b'"%b":%b' % (name.encode(), section.encoded)
+                for name, section in self.by_name.items()
+                if section.version > version
             ]
             head = b'{"now":%.3f,"sections":{' % self._node.clock()
-            found = self._changes[version] = newest, head + b",".join(parts) + b"}}"
-        return found
+            change = self._changes[version] = newest, head + b",".join(parts) + b"}}"
+        return change
 
-    def _agent(self) -> dict[str, Any]:
+    def describe_agent(self) -> dict[str, Any]:
+        """Describe the agent at the head of the page: name, version, experiments, reward family."""
         node = self._node
         agent = self._experiment.agent
         return {
             "name": node.name,
             "version": __version__,
-            "started": traffic_of(node).started,
+            "started": get_traffic(node).started,
             "experiment": self._experiment.name,
             "experiments": list(node.experiments),
             "family": agent.family.name,
@@ -182,131 +182,140 @@ class Sections:
             "error": None if agent.stop is None else agent.stop.error,
         }
 
-    def _verdict(self) -> Any:
+    def _compute_verdict(self) -> Any:
         try:
             return self._experiment.verdict()
         except Unknown:  # it has no `stop`
             return None
 
 
-# Server-sent events: once a second what changed, to as many viewers as an agent can spare.
+# --- server-sent events: changed sections once a second, to a bounded number of viewers
 #
-# A viewer is sent the next change when it has taken the last, so that a slow one costs no memory;
-# one that takes none for ten seconds is dropped. The work is done in a thread of the views, once
-# for all.
+# A viewer gets the next change after it has received the last, so that a slow one costs no memory;
+# one that receives nothing for ten seconds is dropped. Sections are computed once for all viewers,
+# in a thread.
 
-MOST = 50  # viewers
-PATIENCE = 10.0  # seconds in which a viewer must take what it is sent
-CROWDED = "this agent streams to as many viewers as it takes: ask for /v1/page now and then"
-ENDING = "this agent is about to stop"
+MAX_VIEWERS = 50  # viewers
+MAX_SEND_SECONDS = 10.0  # in which a viewer must receive a change
+TOO_MANY_VIEWERS = "too many viewers: close some, or poll /v1/page"
+AGENT_STOPPING = "this agent is stopping"
 
 
-class Watched:
-    """One experiment that somebody watches: looked at once a second while there are viewers."""
+class WatchedExperiment:
+    """One experiment with viewers, refreshed once a second."""
 
-    def __init__(self, sections: Sections) -> None:
+    def __init__(self, sections: PageSections) -> None:
         self.sections = sections
         self.viewers = 0
         self.task: asyncio.Task[None] | None = None  # that looks
         self.beat = asyncio.Event()  # replaced at each
 
 
-class Streams:
+class PageStreams:
     """The viewers of a server; for one event loop."""
 
     def __init__(self, node: Node, pool: Executor) -> None:
         self._node = node
         self._pool = pool
-        self._traffic = traffic_of(node)  # which counts them
-        self._watched: dict[str, Watched] = {}
-        self._sections: dict[str, tuple[Experiment, Sections]] = {}
+        self._traffic = get_traffic(node)  # which counts them
+        self._watched: dict[str, WatchedExperiment] = {}
+        self._sections: dict[str, tuple[Experiment, PageSections]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end = asyncio.Event()
 
-    def sections(self, experiment: Experiment) -> Sections:
-        """Those of an experiment, which a reload may replace under the same name."""
-        known = self._sections.get(experiment.name)
-        if known is None or known[0] is not experiment:
-            known = self._sections[experiment.name] = experiment, Sections(self._node, experiment)
-        return known[1]
+    def get_sections(self, experiment: Experiment) -> PageSections:
+        """Return the sections of an experiment, which a reload may replace under the same name."""
+        entry = self._sections.get(experiment.name)
+        if entry is None or entry[0] is not experiment:
+            entry = self._sections[experiment.name] = (
+                experiment,
+                PageSections(self._node, experiment),
+            )
+        return entry[1]
 
-    def end(self) -> None:
-        """Let all viewers go, from any thread."""
+    def end_streams(self) -> None:
+        """End all streams, from any thread."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._end.set)
 
-    async def serve(self, experiment: Experiment, receive: Receive, send: Send) -> None:
-        """Stream to one viewer until it leaves or is too slow, or the experiment or agent ends."""
+    async def stream_to_viewer(self, experiment: Experiment, receive: Receive, send: Send) -> None:
+        """Stream to one viewer until it leaves, is too slow, or the experiment or agent ends."""
         self._loop = asyncio.get_running_loop()
         if self._end.is_set():
-            raise Refusal(503, "not ready", ENDING)
-        if self._traffic.viewers >= MOST:
-            raise Refusal(503, "too many viewers", CROWDED)
-        watched = self._watch(experiment)
+            raise RequestRefused(503, "not_ready", AGENT_STOPPING)
+        if self._traffic.viewers >= MAX_VIEWERS:
+            raise RequestRefused(503, "too_many_viewers", TOO_MANY_VIEWERS)
+        watched = self._watch_experiment(experiment)
         watched.viewers += 1
         self._traffic.viewers += 1
-        left = asyncio.ensure_future(_until_gone(receive))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            await self._stream(experiment, watched, left, send)
-        except TimeoutError:  # the connection is closed, for the answer has no end
-            self._traffic.refused.add("too slow")
+            await self._send_changes(experiment, watched, disconnected, send)
+        except TimeoutError:  # the connection is closed: the answer has no end
+            self._traffic.refusals.add("too_slow")
         finally:
             watched.viewers -= 1
             self._traffic.viewers -= 1
-            left.cancel()
+            disconnected.cancel()
 
-    async def _stream(
-        self, experiment: Experiment, watched: Watched, left: asyncio.Future[None], send: Send
+    async def _send_changes(
+        self,
+        experiment: Experiment,
+        watched: WatchedExperiment,
+        disconnected: asyncio.Future[None],
+        send: Send,
     ) -> None:
         kind = (b"content-type", b"text/event-stream; charset=utf-8")
         start = {"type": "http.response.start", "status": 200, "headers": [kind, *HEADERS]}
         await send(start)
         ended = asyncio.ensure_future(self._end.wait())
-        seen = 0
+        sent_version = 0
         try:
-            while self._runs(experiment) and not (left.done() or ended.done()):
+            while self._is_running(experiment) and not (disconnected.done() or ended.done()):
                 beat = asyncio.ensure_future(watched.beat.wait())
-                if seen or watched.sections.version:
-                    seen, change = watched.sections.since(seen)
+                if sent_version or watched.sections.version:
+                    sent_version, change = watched.sections.changes_since(sent_version)
                     body = b"data: %b\n\n" % change
-                    async with asyncio.timeout(PATIENCE):
+                    async with asyncio.timeout(MAX_SEND_SECONDS):
                         await send({"type": "http.response.body", "body": body, "more_body": True})
-                await asyncio.wait((beat, left, ended), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((beat, disconnected, ended), return_when=asyncio.FIRST_COMPLETED)
                 beat.cancel()
-            if not left.done():
+            if not disconnected.done():
                 await send({"type": "http.response.body", "body": b""})
         finally:
             ended.cancel()
 
-    def _runs(self, experiment: Experiment) -> bool:
-        """Whether it is one of the agent's still: a reload may have removed or replaced it."""
+    def _is_running(self, experiment: Experiment) -> bool:
+        """Return whether the experiment still runs: a reload may have removed or replaced it."""
         return self._node.experiments.get(experiment.name) is experiment
 
-    def _watch(self, experiment: Experiment) -> Watched:
+    def _watch_experiment(self, experiment: Experiment) -> WatchedExperiment:
         watched = self._watched.get(experiment.name)
-        sections = self.sections(experiment)
+        sections = self.get_sections(experiment)
         if watched is None or watched.sections is not sections:
-            watched = self._watched[experiment.name] = Watched(sections)
+            watched = self._watched[experiment.name] = WatchedExperiment(sections)
         if watched.task is None or watched.task.done():
-            watched.task = asyncio.ensure_future(self._beat(watched))
+            watched.task = asyncio.ensure_future(self._refresh_periodically(watched))
         return watched
 
-    async def _beat(self, watched: Watched) -> None:
-        """Look once a second while somebody watches."""
+    async def _refresh_periodically(self, watched: WatchedExperiment) -> None:
+        """Refresh once a second while there are viewers."""
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(0)  # the first viewer is counted after this began
+        await asyncio.sleep(0)  # the first viewer is counted after this task has started
         while watched.viewers and not self._end.is_set():
             began = loop.time()
-            await loop.run_in_executor(self._pool, watched.sections.look)
+            await loop.run_in_executor(self._pool, watched.sections.refresh)
             beat = watched.beat
             watched.beat = asyncio.Event()
             beat.set()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._end.wait(), max(0.0, began + PERIOD - loop.time()))
+                await asyncio.wait_for(
+                    self._end.wait(), max(0.0, began + REFRESH_SECONDS - loop.time())
+                )
 
 
-async def _until_gone(receive: Receive) -> None:
-    """Wait until a client has hung up."""
+async def _wait_for_disconnect(receive: Receive) -> None:
+    """Wait until a client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

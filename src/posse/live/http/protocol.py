@@ -1,6 +1,6 @@
-"""The HTTP protocol class: limits on heads, bodies, times and connections; errors in JSON.
+"""The HTTP protocol class: limits on heads, bodies, times and connections (against slowloris).
 
-All that is taken from the inside of uvicorn is in this file; pyproject.toml bounds its versions.
+All uses of uvicorn's internals are in this file; pyproject.toml bounds its versions.
 """
 
 from __future__ import annotations
@@ -17,43 +17,45 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from posse.live.counters import Counts
-from posse.live.http.access_control import BYTES
+from posse.live.http.access_control import MAX_BODY_BYTES
 
-LARGEST_HEAD = 65_536  # bytes of a request that are no body: head, trailers, chunk extensions
-CHUNK = 16  # bytes in which an ordinary chunk is wrapped, at most
-MOST_HEADERS = 256  # of a request; each takes more memory than it has bytes
-MOST_WAITING = 16  # requests that one connection sends ahead of their answers (pipelining)
-SMALL_BODY = 16_384  # bytes of bodies that every connection may send, whatever the others do
-HEAD_TOO_LARGE = f"the headers are larger than {LARGEST_HEAD} bytes: send less"
-TOO_MANY_HEADERS = f"there are more than {MOST_HEADERS} headers: send fewer"
-AHEAD = f"more than {MOST_WAITING} requests came before their answers: wait for some"
-NO_ROOM = "this agent has as much of others' requests as it takes: ask again later, or for less"
-CROWDED = "this agent has as many connections as it takes: ask again later, or close some"
-NO_HTTP = "this is no HTTP/1.1 request"
+MAX_HEAD_BYTES = 65_536  # of a request besides its body: head, trailers, chunk extensions
+CHUNK_OVERHEAD = 16  # bytes of framing around an ordinary chunk, at most
+MAX_HEADERS = 256  # each takes more memory than it has bytes
+MAX_PIPELINED = 16  # requests sent ahead of their answers on one connection
+FREE_BODY_BYTES = 16_384  # every connection may send so much, whatever the others do
+HEAD_TOO_LARGE = f"headers larger than {MAX_HEAD_BYTES} bytes: send less"
+TOO_MANY_HEADERS = f"more than {MAX_HEADERS} headers: send fewer"
+TOO_MANY_PIPELINED = f"more than {MAX_PIPELINED} pipelined requests: wait for some answers"
+NO_BODY_MEMORY = "too many request bytes at once: retry later, or send less"
+TOO_MANY_CONNECTIONS = "too many connections: retry later, or close some"
+NOT_HTTP = "not an HTTP/1.1 request"
 CONTINUE = b"HTTP/1.1 100 "
 
 
 @dataclass
-class Room:
-    """Memory for the bodies that are not answered yet, of all connections together."""
+class BodyMemory:
+    """Memory for unanswered request bodies, of all connections together."""
 
     size: int = 32_000_000  # bytes
     taken: int = 0
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a server takes from its clients."""
+class ServerLimits:
+    """What a server accepts from its clients."""
 
-    connections: int = 1000
-    request: float = 10.0  # seconds from the first byte of a request (or the connection) to its end
-    idle: float = 60.0  # seconds until a connection without requests is closed
-    refused: Counts = field(default_factory=Counts)  # by reason
-    room: Room = field(default_factory=Room)
+    max_connections: int = 1000
+    request_seconds: float = (
+        10.0  # seconds from the first byte of a request (or the connection) to its end
+    )
+    idle_seconds: float = 60.0  # seconds until a connection without requests is closed
+    refusals: Counts = field(default_factory=Counts)  # by reason
+    body_memory: BodyMemory = field(default_factory=BodyMemory)
 
 
-class Whole:
-    """A transport that sends the head of an answer with its body.
+class CoalescingTransport:
+    """A transport that sends the head of an answer together with its body.
 
     uvicorn writes them one after the other, and uvloop sends each at once: two system calls, and a
     client that is woken twice.
@@ -65,7 +67,7 @@ class Whole:
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
-        """Send it, unless it is a head: there is a body to follow, be it empty."""
+        """Send data, but delay a head: a body follows it, be it empty."""
         if not self._head and data.startswith(b"HTTP/1.1 ") and not data.startswith(CONTINUE):
             self._head = data
         else:
@@ -73,206 +75,215 @@ class Whole:
             self._head = b""
 
     def close(self) -> None:
-        """Close it after all that was written."""
+        """Close the transport after all that was written."""
         if self._head:
             self.write(b"")
         self._transport.close()
 
 
-class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits; its own has few."""
+class LimitedProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol with limits; its own has few."""
 
-    limits = Limits()
+    limits = ServerLimits()
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._since: float | None = None  # when we began to wait for the rest of a request
-        self._stuck: float | None = None  # since when the client does not take its answer
-        self._segment = 0  # bytes that came at once
-        self._overhead = 0  # bytes of the request under way that are no body
-        self._rested = 0.0  # since when there is no request
-        self._bodies = 0  # bytes of bodies that are not answered yet
-        self._refusal = (b"400 Bad Request", NO_HTTP, "no HTTP")  # if the parser stops
-        self._deaf = False  # refused: what still comes is not heard
+        self._waiting_since: float | None = None  # when the wait for the rest of a request began
+        self._write_blocked_since: float | None = None  # the client does not receive its answer
+        self._segment_bytes = 0  # of the last segment
+        self._head_bytes = 0  # of the present request besides its body
+        self._idle_since = 0.0  # end of the last request
+        self._body_bytes = 0  # of bodies that are not answered yet
+        self._refusal = (b"400 Bad Request", NOT_HTTP, "not_http")  # if the parser fails
+        self._ignores_input = False  # refused: further data is dropped
 
     def connection_made(self, transport: Any) -> None:
-        """Let it in, in place of who keeps us waiting longest; refuse it if all are at work."""
-        if len(self.connections) >= self.limits.connections and not self._make_place():
+        """Accept a connection, in place of the longest idle one; refuse it if all are busy."""
+        if len(self.connections) >= self.limits.max_connections and not self._drop_longest_idle():
             self.transport = transport
-            self._refuse(b"503 Service Unavailable", CROWDED, "too many connections")
+            self._send_refusal(
+                b"503 Service Unavailable", TOO_MANY_CONNECTIONS, "too_many_connections"
+            )
             return
         super().connection_made(transport)
-        self._whole: Any = Whole(transport)
-        self._since = self.loop.time()
+        self._coalescing: Any = CoalescingTransport(transport)
+        self._waiting_since = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
-        self._give_back()
+        """Release what the connection used."""
+        self._release_body_memory()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """A head begins."""
-        if self._since is None:
-            self._since = self.loop.time()
+        """Start the clock of a request."""
+        if self._waiting_since is None:
+            self._waiting_since = self.loop.time()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """It has ended; one that came in few segments may still be too large."""
-        if max(self._segment, self._overhead) > LARGEST_HEAD:
+        """Check the size of a head, which may be too large even if it came in few segments."""
+        if max(self._segment_bytes, self._head_bytes) > MAX_HEAD_BYTES:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-            if size > LARGEST_HEAD:
-                self._stop(b"400 Bad Request", HEAD_TOO_LARGE, "too large a head")
-        if len(self.headers) > MOST_HEADERS:
-            self._stop(b"400 Bad Request", TOO_MANY_HEADERS, "too large a head")
-        if len(self.pipeline) >= MOST_WAITING:
-            self._stop(b"400 Bad Request", AHEAD, "too many requests at once")
+            if size > MAX_HEAD_BYTES:
+                self._abort_parsing(b"400 Bad Request", HEAD_TOO_LARGE, "head_too_large")
+        if len(self.headers) > MAX_HEADERS:
+            self._abort_parsing(b"400 Bad Request", TOO_MANY_HEADERS, "head_too_large")
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self._abort_parsing(b"400 Bad Request", TOO_MANY_PIPELINED, "too_many_pipelined")
         super().on_headers_complete()
-        if self.cycle is not None and self.parser.get_method() != b"HEAD":  # which has no body
-            self.cycle.transport = self._whole
-        self.headers = []  # trailers are none of the request's headers
+        if (
+            self.cycle is not None and self.parser.get_method() != b"HEAD"
+        ):  # its response has no body
+            self.cycle.transport = self._coalescing
+        self.headers = []  # trailers are not headers of the request
 
     def on_chunk_header(self) -> None:
-        """A chunk begins."""
-        self._overhead -= CHUNK
+        """Subtract the framing of a chunk."""
+        self._head_bytes -= CHUNK_OVERHEAD
 
     def on_body(self, body: bytes) -> None:
-        """Some of the body."""
-        self._overhead -= len(body)
+        """Count some bytes of a body."""
+        self._head_bytes -= len(body)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._take_room(len(body))
+            self._reserve_body_memory(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is here."""
-        self._since = None
-        self._overhead = 0
+        """Stop the clock of a request."""
+        self._waiting_since = None
+        self._head_bytes = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """An answer is out."""
-        self._rested = self.loop.time()
+        """Release the memory of answered bodies."""
+        self._idle_since = self.loop.time()
         if not self.pipeline:
-            self._give_back()
+            self._release_body_memory()
         super().on_response_complete()
-        if self.pipeline:  # uvicorn reads on, however many wait
+        if self.pipeline:  # uvicorn would read on, however many requests wait
             self.flow.pause_reading()
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came, up to the largest head."""
-        if self._deaf:
+        """Parse data, up to the largest head."""
+        if self._ignores_input:
             return
-        self._segment = len(data)
-        self._overhead += self._segment
+        self._segment_bytes = len(data)
+        self._head_bytes += self._segment_bytes
         super().data_received(data)
-        self._overhead = max(0, self._overhead)
-        if self._deaf or self.transport.is_closing():
+        self._head_bytes = max(0, self._head_bytes)
+        if self._ignores_input or self.transport.is_closing():
             return
-        if self._overhead > LARGEST_HEAD:
-            self._refusal = (b"400 Bad Request", HEAD_TOO_LARGE, "too large a head")
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refusal = (b"400 Bad Request", HEAD_TOO_LARGE, "head_too_large")
             self.send_400_response(HEAD_TOO_LARGE)
-        elif len(self.headers) > MOST_HEADERS:  # of a head, or trailers, of which more will come
-            self._refusal = (b"400 Bad Request", TOO_MANY_HEADERS, "too large a head")
+        elif len(self.headers) > MAX_HEADERS:  # of a head or trailers that continue
+            self._refusal = (b"400 Bad Request", TOO_MANY_HEADERS, "head_too_large")
             self.send_400_response(TOO_MANY_HEADERS)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse it in one sentence, and hang up; answers that are under way go out first."""
-        self._deaf = True
-        if not self._leave(self._refusal[2]):
-            self._refuse(*self._refusal)
+        """Refuse the request in one sentence and close, after the answers under way."""
+        self._ignores_input = True
+        if not self._close_after_answer(self._refusal[2]):
+            self._send_refusal(*self._refusal)
 
-    def look(self, now: float) -> None:
-        """Hang up on who takes too long, which the server asks for every second."""
+    def check_deadlines(self, now: float) -> None:
+        """Close the connection if its client takes too long; the server calls this every second."""
         if self.transport.is_closing() or self.flow.write_paused:
-            if self._stuck is None:
-                self._stuck = now
-            elif now - self._stuck > self.limits.request:
-                self.limits.refused.add("too slow")
+            if self._write_blocked_since is None:
+                self._write_blocked_since = now
+            elif now - self._write_blocked_since > self.limits.request_seconds:
+                self.limits.refusals.add("too_slow")
                 self.transport.abort()
             return
-        self._stuck = None
-        if self._since is None:
+        self._write_blocked_since = None
+        if self._waiting_since is None:
             return
-        if self.flow.read_paused:  # it is we who are slow
-            self._since = now
-        elif now - self._since > self.limits.request and not self._leave("too slow"):
-            if self._overhead:
-                sentence = f"the request was not complete after {self.limits.request:g} seconds"
-                self._refuse(b"408 Request Timeout", sentence, "too slow")
-            else:  # it never said a word
-                self.limits.refused.add("too slow")
+        if self.flow.read_paused:  # the server is slow, not the client
+            self._waiting_since = now
+        elif (
+            now - self._waiting_since > self.limits.request_seconds
+            and not self._close_after_answer("too_slow")
+        ):
+            if self._head_bytes:
+                sentence = (
+                    f"the request was not complete after {self.limits.request_seconds:g} seconds"
+                )
+                self._send_refusal(b"408 Request Timeout", sentence, "too_slow")
+            else:  # it never sent a byte
+                self.limits.refusals.add("too_slow")
                 self.transport.close()
 
     def shutdown(self) -> None:
-        """End the connection: at once if a request is but half here, else after the answer."""
+        """Close the connection: at once if a request is incomplete, else after its answer."""
         if self.cycle is not None and not self.cycle.response_complete and self.cycle.more_body:
             self.transport.close()
         else:
             super().shutdown()
 
     @property
-    def keeps_waiting(self) -> float | None:
-        """Since when it is the client we wait for; None: we are at work for it."""
-        if self._stuck is not None:
-            return self._stuck
+    def idle_since(self) -> float | None:
+        """The time since which the client is waited for; None: a request is being answered."""
+        if self._write_blocked_since is not None:
+            return self._write_blocked_since
         if self.transport.is_closing() or self.pipeline:
             return None
         if self.cycle is None or self.cycle.response_complete:
-            return self._rested if self._since is None else self._since
-        return self._since if self.cycle.more_body else None
+            return self._idle_since if self._waiting_since is None else self._waiting_since
+        return self._waiting_since if self.cycle.more_body else None
 
-    def _make_place(self) -> bool:
-        """Hang up on the client that keeps us waiting longest, if there is one.
+    def _drop_longest_idle(self) -> bool:
+        """Close the connection that has been idle longest, if there is one.
 
-        Else 1000 connections without a word, opened again when closed, would keep all others out.
+        Otherwise 1000 silent connections, reopened when closed, would keep all other clients out.
         """
-        ours = cast("set[Protocol]", self.connections)
-        waiting = ((each.keeps_waiting, each) for each in ours)
+        ours = cast("set[LimitedProtocol]", self.connections)
+        waiting = ((connection.idle_since, connection) for connection in ours)
         longest = min(
-            ((since, each) for since, each in waiting if since is not None),
-            key=lambda found: found[0],
+            ((since, connection) for since, connection in waiting if since is not None),
+            key=lambda candidate: candidate[0],
             default=None,
         )
         if longest is None:
             return False
-        self.limits.refused.add("too many connections")
-        longest[1]._stuck = None
+        self.limits.refusals.add("too_many_connections")
+        longest[1]._write_blocked_since = None
         longest[1].transport.abort()
         return True
 
-    def _take_room(self, size: int) -> None:
-        """Count bytes of a body; beyond a few they need some of the room that all share."""
-        before = self._bodies
-        self._bodies = min(self._bodies + size, BYTES + SMALL_BODY)
-        if self._bodies <= SMALL_BODY:
+    def _reserve_body_memory(self, size: int) -> None:
+        """Count bytes of a body; beyond a few they need some of the shared memory."""
+        before = self._body_bytes
+        self._body_bytes = min(self._body_bytes + size, MAX_BODY_BYTES + FREE_BODY_BYTES)
+        if self._body_bytes <= FREE_BODY_BYTES:
             return
-        room = self.limits.room
-        room.taken += self._bodies - max(before, SMALL_BODY)
-        if room.taken > room.size:
-            self._stop(b"503 Service Unavailable", NO_ROOM, "too many bytes at once")
+        memory = self.limits.body_memory
+        memory.taken += self._body_bytes - max(before, FREE_BODY_BYTES)
+        if memory.taken > memory.size:
+            self._abort_parsing(b"503 Service Unavailable", NO_BODY_MEMORY, "body_memory_full")
 
-    def _give_back(self) -> None:
-        self.limits.room.taken -= max(0, self._bodies - SMALL_BODY)
-        self._bodies = 0
+    def _release_body_memory(self) -> None:
+        self.limits.body_memory.taken -= max(0, self._body_bytes - FREE_BODY_BYTES)
+        self._body_bytes = 0
 
-    def _stop(self, status: bytes, sentence: str, reason: str) -> NoReturn:
-        """Stop the parser, and refuse what it was at."""
+    def _abort_parsing(self, status: bytes, sentence: str, reason: str) -> NoReturn:
+        """Stop the parser and refuse the request."""
         self._refusal = status, sentence, reason
         raise ValueError(sentence)
 
-    def _leave(self, reason: str) -> bool:
-        """Whether an answer is under way, after which the connection will be closed."""
+    def _close_after_answer(self, reason: str) -> bool:
+        """Return whether an answer is under way, after which the connection will be closed."""
         if self.cycle is None or self.cycle.response_complete:
             return False
         if not self.cycle.more_body:
             self.cycle.keep_alive = False
-            self.limits.refused.add(reason)
+            self.limits.refusals.add(reason)
             return True
-        self.cycle.disconnected = True  # the rest of its body will never come
+        self.cycle.disconnected = True  # the rest of its body will be dropped
         self.cycle.message_event.set()
         return False
 
-    def _refuse(self, status: bytes, sentence: str, reason: str) -> None:
-        self.limits.refused.add(reason)
+    def _send_refusal(self, status: bytes, sentence: str, reason: str) -> None:
+        self.limits.refusals.add(reason)
         body = json.dumps({"error": sentence}).encode()
         self.transport.write(
             b"HTTP/1.1 %b\r\nContent-Type: application/json\r\n"
@@ -282,58 +293,58 @@ class Protocol(HttpToolsProtocol):
 
 
 class LimitedServer(uvicorn.Server):
-    """uvicorn's server with a limit on the time of TLS handshakes; its own gives them a minute.
+    """uvicorn's server with a limit on the time of TLS handshakes; its own allows a minute.
 
-    It looks at its clients every second, and ends at once when it is told to.
+    It checks its clients every second, and exits at once on request.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._told = asyncio.Event()
+        self._exit_requested = asyncio.Event()
 
-    def end(self) -> None:
-        """Tell it to, from any thread."""
+    def request_exit(self) -> None:
+        """Ask the server to exit, from any thread."""
         self.should_exit = True
         if self._loop is not None:
             with suppress(RuntimeError):  # it has ended
-                self._loop.call_soon_threadsafe(self._told.set)
+                self._loop.call_soon_threadsafe(self._exit_requested.set)
 
     async def main_loop(self) -> None:
-        """Do what is to be done every second, until the end."""
+        """Run the periodic checks every second until the exit."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._told.wait(), 1.0)
+                await asyncio.wait_for(self._exit_requested.wait(), 1.0)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on the sockets given."""
+        """Listen on the given sockets."""
         self._loop = loop = asyncio.get_running_loop()
         config = self.config
-        made = partial(
+        create_protocol = partial(
             config.http_protocol_class,
             config=config,  # type: ignore[call-arg]
             server_state=self.server_state,
             app_state={},
         )
-        limits: Limits = config.http_protocol_class.limits  # type: ignore[attr-defined]
-        wait = limits.request if config.ssl is not None else None
+        limits: ServerLimits = config.http_protocol_class.limits  # type: ignore[attr-defined]
+        wait = limits.request_seconds if config.ssl is not None else None
         self.servers = [
             await loop.create_server(
-                made,
-                sock=each,
+                create_protocol,
+                sock=listener,
                 ssl=config.ssl,
                 backlog=config.backlog,
                 ssl_handshake_timeout=wait,
             )
-            for each in sockets or ()
+            for listener in sockets or ()
         ]
         self.started = True
 
 
-def limited(given: Limits) -> type[Protocol]:
-    """The protocol of a server with these limits."""
+def make_limited_protocol(given: ServerLimits) -> type[LimitedProtocol]:
+    """Create the protocol class of a server with these limits."""
 
-    class Limited(Protocol):
+    class Limited(LimitedProtocol):
         limits = given
 
     return Limited

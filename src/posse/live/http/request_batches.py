@@ -1,7 +1,7 @@
-"""Group commit on the event loop: what is asked in one turn of it goes into one commit.
+"""Group commit on the event loop: all requests of one turn of the loop share one commit.
 
-No thread, no lock, no timer: while the disk syncs, the next requests gather in the buffers of
-their sockets, so the busier the agent, the larger its commits.
+No thread, no lock, no timer: while the disk syncs, the next requests gather in the buffers of their
+sockets, so the busier the agent, the larger its commits.
 """
 
 from __future__ import annotations
@@ -16,128 +16,149 @@ from posse.live.counters import same
 from posse.live.experiment.experiment import Experiment, Wish
 from posse.live.http.health import Traffic
 from posse.live.node import Node
-from posse.live.store import Conflict, DecisionRecord, Outcome, StoreError, Unknown
+from posse.live.store import Conflict, DecisionRecord, RewardOutcome, StoreError, Unknown
 
-MOST = 1000  # rewards and decisions after which a commit takes no further question
-SLOW = 0.005  # seconds of a commit, above which it is worth to wait for more questions
-QUIET = 3  # turns of the loop without a new one, after which nobody waits to be heard
-Given = tuple[str, float]  # a decision and its reward
+MAX_COMMIT_ITEMS = (
+    1000  # rewards and decisions in one commit, beyond which it takes no further request
+)
+SLOW_COMMIT_SECONDS = 0.005  # slower commits are worth waiting for more requests
+QUIET_TURNS = 3  # turns of the loop without a new request, after which the batch is complete
+RewardPair = tuple[str, float]  # a decision and its reward
 
 
 @dataclass(eq=False, slots=True)
-class Question:
-    """Rewards to take in and decisions to make in one experiment; items may be errors already."""
+class BatchRequest:
+    """Rewards to store and decisions to make in one experiment; items may already be errors."""
 
     experiment: Experiment
-    rewards: Sequence[Given | ValueError] = ()
-    wishes: Sequence[Wish | ValueError] = ()
-    outcomes: list[Outcome | ValueError] = field(default_factory=list)  # of the rewards
+    rewards: Sequence[RewardPair | ValueError] = ()
+    decision_requests: Sequence[Wish | ValueError] = ()
+    outcomes: list[RewardOutcome | ValueError] = field(default_factory=list)  # of the rewards
     decisions: list[DecisionRecord | ValueError] = field(default_factory=list)  # of the wishes
-    new: list[DecisionRecord] = field(default_factory=list)  # those made now
+    new_decisions: list[DecisionRecord] = field(default_factory=list)  # those made now
     answered: asyncio.Future[None] | None = None
 
 
-class Turns:
-    """Gathers questions and answers them together; for one event loop."""
+class RequestBatcher:
+    """Collects requests and answers them together; for one event loop."""
 
     def __init__(self, node: Node, traffic: Traffic) -> None:
         self._node = node
         self._traffic = traffic
-        self._asked: list[Question] = []
-        self._slow = False  # the disk, when last written
-        self._heard = self._quiet = 0  # questions so far, and turns since the last of them
+        self._pending: list[BatchRequest] = []
+        self._disk_is_slow = False  # the disk, when last written
+        self._pending_before = self._quiet_turns = (
+            0  # questions so far, and turns since the last of them
+        )
 
-    async def ask(self, question: Question) -> None:
-        """Have it answered at the end of this turn; its rewards are then on disk."""
-        if not self._asked and self._traffic.connections() == 1:  # nobody to share a commit with
-            self.commit([question])
+    async def submit(self, request: BatchRequest) -> None:
+        """Have a request answered at the end of this turn; its rewards are then on disk."""
+        if (
+            not self._pending and self._traffic.connections() == 1
+        ):  # no other client to share a commit with
+            self.commit_batch([request])
             return
         loop = asyncio.get_running_loop()
-        if not self._asked:
-            loop.call_soon(self._turn)
-        question.answered = loop.create_future()
-        self._asked.append(question)
-        await question.answered
+        if not self._pending:
+            loop.call_soon(self._run_turn)
+        request.answered = loop.create_future()
+        self._pending.append(request)
+        await request.answered
 
-    def _turn(self) -> None:
-        """Answer what was asked; if that is very much, the first of it, then let others ask.
+    def _run_turn(self) -> None:
+        """Answer the pending requests; if very many, the first of them, then yield to others.
 
-        A request takes some turns until it is a question, a new connection more. Where each of
-        them has a commit of a slow disk in it, clients wait for many commits instead of one.
+        A request takes some turns of the loop until it is pending, a new connection more. If each
+        of these had a commit of a slow disk in it, clients would wait for many commits instead of
+        one.
         """
-        if self._slow and self._others_come():
-            asyncio.get_running_loop().call_soon(self._turn)
+        if self._disk_is_slow and self._expects_more():
+            asyncio.get_running_loop().call_soon(self._run_turn)
             return
-        items = accumulate(len(each.rewards) + len(each.wishes) for each in self._asked)
-        enough = next((place for place, n in enumerate(items, 1) if n >= MOST), len(self._asked))
-        asked = self._asked[:enough]
-        self._asked = self._asked[enough:]
-        if self._asked:
-            asyncio.get_running_loop().call_soon(self._turn)
-        self._answer(asked)
+        items = accumulate(
+            len(request.rewards) + len(request.decision_requests) for request in self._pending
+        )
+        enough = next(
+            (place for place, n in enumerate(items, 1) if n >= MAX_COMMIT_ITEMS), len(self._pending)
+        )
+        batch = self._pending[:enough]
+        self._pending = self._pending[enough:]
+        if self._pending:
+            asyncio.get_running_loop().call_soon(self._run_turn)
+        self._answer_batch(batch)
 
-    def _others_come(self) -> bool:
-        """Whether there were new questions a moment ago, and so may be more."""
-        self._quiet = 0 if len(self._asked) > self._heard else self._quiet + 1
-        self._heard = len(self._asked)
-        if self._quiet < QUIET and self._heard < MOST:
+    def _expects_more(self) -> bool:
+        """Return whether new requests came a moment ago, so that more may follow."""
+        self._quiet_turns = (
+            0 if len(self._pending) > self._pending_before else self._quiet_turns + 1
+        )
+        self._pending_before = len(self._pending)
+        if self._quiet_turns < QUIET_TURNS and self._pending_before < MAX_COMMIT_ITEMS:
             return True
-        self._heard = self._quiet = 0
+        self._pending_before = self._quiet_turns = 0
         return False
 
-    def _answer(self, asked: Sequence[Question]) -> None:
+    def _answer_batch(self, batch: Sequence[BatchRequest]) -> None:
         try:
-            self.commit(asked)
-        except StoreError as error:  # nothing of it was kept
-            _tell(asked, error)
+            self.commit_batch(batch)
+        except StoreError as error:  # nothing of it was stored
+            _resolve_futures(batch, error)
         except Exception as error:
-            if len(asked) == 1:
-                _tell(asked, error)
-            else:  # a bug of ours: who did not cause it should not see it
-                for question in asked:
-                    self._answer([question])
+            if len(batch) == 1:
+                _resolve_futures(batch, error)
+            else:  # a bug: only the request that causes it should fail
+                for request in batch:
+                    self._answer_batch([request])
         else:
-            _tell(asked, None)
+            _resolve_futures(batch, None)
 
-    def commit(self, asked: Sequence[Question]) -> None:
-        """Answer questions in one commit, or none of them.
+    def commit_batch(self, batch: Sequence[BatchRequest]) -> None:
+        """Answer requests in one commit, or none of them.
 
-        Rewards come first, so that all decisions of a turn are of one belief; then decisions;
-        then rewards of decisions that were made in this very turn.
+        Rewards come first, so that all decisions of a turn use one belief; then decisions; then
+        rewards of decisions made in this very turn.
         """
         now = self._node.clock()
         began = time.monotonic()
-        rewarding = [question for question in asked if question.rewards]
-        deciding = [question for question in asked if question.wishes]
-        # who only asks should not wait for the disk: its reward will, and then both are there
-        with self._node.store.answering(durable=bool(rewarding)):
+        rewarding = [question for question in batch if question.rewards]
+        deciding = [question for question in batch if question.decision_requests]
+        # decisions alone do not wait for the disk: their rewards will, and then both are on disk
+        with self._node.store.reward_transaction(durable=bool(rewarding)):
             if rewarding:
-                _reward(rewarding, now)
+                _store_rewards(rewarding, now)
             if deciding:
-                _decide(deciding)
+                _store_decisions(deciding)
             if rewarding and deciding:
-                made = {(each.experiment, one.id) for each in deciding for one in each.new}
-                for question in rewarding if made else ():
-                    _reward_the_rest(question, made, now)
+                new_ids = {
+                    (request.experiment, decision.id)
+                    for request in deciding
+                    for decision in request.new_decisions
+                }
+                for question in rewarding if new_ids else ():
+                    _retry_unknown_rewards(question, new_ids, now)
         if rewarding:
-            self._slow = time.monotonic() - began > SLOW
-        self._count(rewarding, deciding)  # not before it is on disk
+            self._disk_is_slow = time.monotonic() - began > SLOW_COMMIT_SECONDS
+        self._count_batch(rewarding, deciding)  # only after the commit
 
-    def _count(self, rewarding: Sequence[Question], deciding: Sequence[Question]) -> None:
+    def _count_batch(
+        self, rewarding: Sequence[BatchRequest], deciding: Sequence[BatchRequest]
+    ) -> None:
         for question in rewarding:
             question.experiment.count_rewards(question.outcomes)
         for question in deciding:
-            question.experiment.count_decisions(question.new)
-            played = self._traffic.played[question.experiment.name]
-            for decision in question.new:
-                played[decision.arm] += 1
+            question.experiment.count_decisions(question.new_decisions)
+            decisions_by_arm = self._traffic.decisions_by_arm[question.experiment.name]
+            for decision in question.new_decisions:
+                decisions_by_arm[decision.arm] += 1
 
 
-def _reward(asked: Sequence[Question], now: float) -> None:
-    """Take in all rewards, those of one experiment at once."""
-    for experiment, questions in _by_experiment(asked):
-        given = [i for each in questions for i in each.rewards if not isinstance(i, ValueError)]
-        outcomes = iter(experiment.store.reward_many(given, now))
+def _store_rewards(batch: Sequence[BatchRequest], now: float) -> None:
+    """Store all rewards, those of one experiment at once."""
+    for experiment, questions in _group_by_experiment(batch):
+        pairs = [
+            i for request in questions for i in request.rewards if not isinstance(i, ValueError)
+        ]
+        outcomes = iter(experiment.store.add_rewards(pairs, now))
         for question in questions:
             question.outcomes = [
                 item if isinstance(item, ValueError) else next(outcomes)
@@ -145,52 +166,58 @@ def _reward(asked: Sequence[Question], now: float) -> None:
             ]
 
 
-def _decide(asked: Sequence[Question]) -> None:
-    """Make all decisions, those of one experiment at once."""
-    for experiment, questions in _by_experiment(asked):
-        wishes = [w for each in questions for w in each.wishes if not isinstance(w, ValueError)]
+def _store_decisions(batch: Sequence[BatchRequest]) -> None:
+    """Make and store all decisions, those of one experiment at once."""
+    for experiment, questions in _group_by_experiment(batch):
+        wishes = [
+            w for each in questions for w in each.decision_requests if not isinstance(w, ValueError)
+        ]
         chosen = experiment.choose_many(wishes)
         made = [each for each in chosen if not isinstance(each, ValueError)]
-        # under an id that is taken, by a twin in this turn perhaps, another one is kept
-        pairs = iter(experiment.store.decided(made))
+        # an id may exist (deduplication), even from this turn: then the stored decision counts
+        pairs = iter(experiment.store.insert_decisions(made))
         choices = iter(chosen)
         for question in questions:
             question.decisions = []
-            question.new = []
-            for wish in question.wishes:
+            question.new_decisions = []
+            for wish in question.decision_requests:
                 choice = wish if isinstance(wish, ValueError) else next(choices)
                 if isinstance(choice, ValueError) or isinstance(wish, ValueError):
                     question.decisions.append(choice)
                     continue
-                kept, new = next(pairs)
+                stored, new = next(pairs)
                 if new:
-                    question.new.append(kept)
-                question.decisions.append(kept if new else _permitted(kept, wish))
+                    question.new_decisions.append(stored)
+                question.decisions.append(stored if new else _check_repeat(stored, wish))
 
 
-def _by_experiment(asked: Sequence[Question]) -> Iterable[tuple[Experiment, Sequence[Question]]]:
-    if len(asked) == 1:
-        return ((asked[0].experiment, asked),)
-    together: dict[Experiment, list[Question]] = {}
-    for question in asked:
+def _group_by_experiment(
+    batch: Sequence[BatchRequest],
+) -> Iterable[tuple[Experiment, Sequence[BatchRequest]]]:
+    if len(batch) == 1:
+        return ((batch[0].experiment, batch),)
+    together: dict[Experiment, list[BatchRequest]] = {}
+    for question in batch:
         together.setdefault(question.experiment, []).append(question)
     return together.items()
 
 
-def _reward_the_rest(question: Question, made: set[tuple[Experiment, str]], now: float) -> None:
-    """Try again what was unknown when its decision had not been made yet."""
+def _retry_unknown_rewards(
+    question: BatchRequest, new_ids: set[tuple[Experiment, str]], now: float
+) -> None:
+    """Retry rewards that were unknown because their decision was made later in this turn."""
     experiment = question.experiment
     for place, (item, outcome) in enumerate(zip(question.rewards, question.outcomes, strict=True)):
         if (
             isinstance(outcome, Unknown)
             and not isinstance(item, ValueError)
-            and (experiment, item[0]) in made
+            and (experiment, item[0]) in new_ids
         ):
-            (question.outcomes[place],) = experiment.store.reward_many([item], now)
+            (question.outcomes[place],) = experiment.store.add_rewards([item], now)
 
 
-def _permitted(decision: DecisionRecord, wish: Wish) -> DecisionRecord | Conflict:
-    """A decision of before, if its arm is one of those allowed, and its context the same."""
+def _check_repeat(decision: DecisionRecord, wish: Wish) -> DecisionRecord | Conflict:
+    """Return an earlier decision if its arm is allowed and its context is the same."""
     if wish.allowed is not None and decision.arm not in wish.allowed:
         return Conflict(
             f"decision {decision.id!r} has the arm {decision.arm!r}, which is not allowed now: "
@@ -201,10 +228,10 @@ def _permitted(decision: DecisionRecord, wish: Wish) -> DecisionRecord | Conflic
     return decision
 
 
-def _tell(asked: Sequence[Question], error: Exception | None) -> None:
-    for question in asked:
+def _resolve_futures(batch: Sequence[BatchRequest], error: Exception | None) -> None:
+    for question in batch:
         answered = question.answered
-        if answered is not None and not answered.done():  # else the client has left
+        if answered is not None and not answered.done():  # else the client has disconnected
             if error is None:
                 answered.set_result(None)
             else:

@@ -1,7 +1,7 @@
-"""Reading of request bodies: strict JSON of a given shape, or one sentence that names the field.
+"""Decoding of request bodies: strict JSON of a given type, or one sentence that names the field.
 
-Well-formed bodies are read by msgspec in one go. Only what it refuses is read once more, slowly:
-to say what is wrong, and so that one bad item does not spoil a batch.
+Well-formed bodies are decoded by msgspec in one go. Only those that it refuses are decoded again,
+slowly: to explain the error, and so that one bad item does not spoil a batch.
 """
 
 from __future__ import annotations
@@ -9,24 +9,25 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
 
 from posse.live.http import models
-from posse.live.http.models import ITEMS, Refused
+from posse.live.http.models import MAX_BATCH_ITEMS, MalformedBody
 
 T = TypeVar("T")
-NO_JSON = "the body must be JSON"
+NOT_JSON = "the body must be JSON"
 # of which shapes the items of a list are
 ITEM_TYPES: dict[type, dict[str, type]] = {
     models.DecisionsRequest: {"decisions": models.DecisionRequest},
     models.RewardsRequest: {"rewards": models.RewardItem},
     models.StepsRequest: {"rewards": models.RewardItem, "decide": models.DecisionRequest},
 }
-NAMES = {
+TYPE_NAMES = {
     "object": "a JSON object",
     "array": "a list",
     "str": "a string",
@@ -38,7 +39,7 @@ NAMES = {
 
 
 class _NoValue:
-    """In place of what strict JSON does not have: refused wherever it stands."""
+    """A placeholder for values that strict JSON does not have; refused everywhere."""
 
     def __repr__(self) -> str:
         return "no JSON value"
@@ -47,82 +48,88 @@ class _NoValue:
 NO_VALUE = _NoValue()
 
 
-def read(kind: type[T], content: bytes) -> T | None:
-    """A body of a shape; None if it is not well formed: `read_slowly` says why."""
+def decode_body(kind: type[T], content: bytes) -> T | None:
+    """Decode a body; None if it is malformed: `decode_body_slowly` explains why."""
     shape: Any = kind
     try:
-        made: T = _decoder(shape).decode(content)
+        body: T = _get_decoder(shape).decode(content)
     except (ValueError, RecursionError):
         return None
-    return made
+    return body
 
 
 @cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+def _get_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def read_slowly(kind: type[T], content: bytes) -> T:
-    """The same; items of a batch that are not well formed are errors in their places."""
+def decode_body_slowly(kind: type[T], content: bytes) -> T:
+    """Decode a body; malformed items of a batch become errors in their places."""
     try:
-        given = json.loads(content.decode(), parse_constant=_no_value, parse_float=_finite)
-        given = _cleaned(given)
+        data = json.loads(content.decode(), parse_constant=_no_value, parse_float=_parse_finite)
+        data = _drop_half_characters(data)
     except (ValueError, RecursionError) as error:  # no JSON, or more than Python reads
-        raise Refused(NO_JSON) from error
+        raise MalformedBody(NOT_JSON) from error
     kinds = ITEM_TYPES.get(kind, {})
-    if not kinds or not isinstance(given, dict):
-        return _converted(given, kind)
+    if not kinds or not isinstance(data, dict):
+        return _convert_value(data, kind)
     items: dict[str, Any] = {}
     for field, item_kind in kinds.items():
-        value = given.get(field)
+        value = data.get(field)
         if isinstance(value, list):
-            if len(value) > ITEMS:
-                raise Refused(f"{field} must have at most {ITEMS} items, got {len(value)}")
-            items[field] = [_attempt(each, item_kind) for each in value]
+            if len(value) > MAX_BATCH_ITEMS:
+                raise MalformedBody(
+                    f"{field} must have at most {MAX_BATCH_ITEMS} items, got {len(value)}"
+                )
+            items[field] = [_convert_item(item, item_kind) for item in value]
         elif isinstance(value, dict) and field == "decide":
-            items[field] = _attempt(value, item_kind)
-    body = _converted({**given, **{field: [] for field in items}}, kind)
+            items[field] = _convert_item(value, item_kind)
+    body = _convert_value({**data, **{field: [] for field in items}}, kind)
     for field, value in items.items():
         setattr(body, field, value)
     return body
 
 
-def _attempt(value: Any, kind: type[T]) -> T | Refused:
-    """One bad item must not spoil the batch: its error takes its place."""
+def _convert_item(value: Any, kind: type[T]) -> T | MalformedBody:
+    """Convert one item of a batch; an error takes its place and does not spoil the batch."""
     try:
-        return _converted(value, kind)
-    except Refused as error:
+        return _convert_value(value, kind)
+    except MalformedBody as error:
         return error
 
 
-def _converted(value: Any, kind: type[T]) -> T:
+def _convert_value(value: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise Refused(sentence(str(error))) from error
+        fields = getattr(kind, "__struct_fields__", ())
+        raise MalformedBody(explain_validation_error(str(error), fields)) from error
 
 
 def _no_value(_: str) -> Any:
     return NO_VALUE
 
 
-def _finite(text: str) -> Any:
+def _parse_finite(text: str) -> Any:
     number = float(text)
     return number if math.isfinite(number) else NO_VALUE
 
 
-def _cleaned(value: Any) -> Any:
-    """Without half characters, which no file could hold."""
+def _drop_half_characters(value: Any) -> Any:
+    """Replace texts with unpaired surrogates, which no file could store."""
     if isinstance(value, str):
-        return value if _is_whole(value) else NO_VALUE
+        return value if _is_valid_unicode(value) else NO_VALUE
     if isinstance(value, list):
-        return [_cleaned(each) for each in value]
+        return [_drop_half_characters(item) for item in value]
     if isinstance(value, Mapping):
-        return {_printable(key): _cleaned(each) for key, each in value.items()}
+        return {
+            _replace_half_characters(key): _drop_half_characters(item)
+            for key, item in value.items()
+        }
     return value
 
 
-def _is_whole(text: str) -> bool:
+def _is_valid_unicode(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -130,7 +137,7 @@ def _is_whole(text: str) -> bool:
     return True
 
 
-def _printable(text: str) -> str:
+def _replace_half_characters(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
@@ -140,28 +147,32 @@ _SIZE = re.compile(r"Expected `(array|str)` of length ([<>])= (\d+)")
 _KIND = re.compile(r"Expected `([a-z |]+)`")
 
 
-def sentence(message: str) -> str:
-    """What msgspec says, in one sentence that begins with the field."""
-    found = _AT.fullmatch(message)
-    what, place = (found[1], found[2]) if found else (message, "")
+def explain_validation_error(message: str, fields: Sequence[str] = ()) -> str:
+    """Turn a message of msgspec into one sentence; fields: the names to suggest for a typo."""
+    located = _AT.fullmatch(message)
+    problem, place = (located[1], located[2]) if located else (message, "")
     path = [part[:50] for part in re.split(r"[.\[\]]+", place) if part]
-    if field := _FIELD.fullmatch(what):
+    if field := _FIELD.fullmatch(problem):
         name = "".join(c if c.isprintable() else "?" for c in field[2][:50])
-        named = ".".join([*path, name])
+        full_name = ".".join([*path, name])
         if field[1] == "missing required":
-            return f"{named} is missing"
-        return f"{named or 'an empty name'} is no field here: leave it out"
-    named = ".".join(path) or "the body"
-    if "matching regex" in what:
+            return f"{full_name} is missing"
+        similar = get_close_matches(name, fields, 1)
+        advice = f"did you mean {similar[0]!r}?" if similar else "leave it out"
+        return f"unknown field {full_name!r}: {advice}"
+    full_name = ".".join(path) or "the body"
+    if "matching regex" in problem:
         return (
-            f"{named} must be 1 to 200 letters, digits or ._~:@=+- and begin with a letter, a "
+            f"{full_name} must be 1 to 200 letters, digits or ._~:@=+- and begin with a letter, a "
             "digit, _ or -"
         )
-    if size := _SIZE.match(what):
+    if size := _SIZE.match(problem):
         thing = "item" if size[1] == "array" else "character"
         thing += "" if size[3] == "1" else "s"
-        return f"{named} must have at {'least' if size[2] == '>' else 'most'} {size[3]} {thing}"
-    if kind := _KIND.match(what):
-        wanted = [NAMES.get(name, name) for name in kind[1].split(" | ")]
-        return f"{named} must be {' or '.join(wanted)}"
-    return f"{named} must be a finite number" if "range" in what else f"{named}: {what}"
+        return f"{full_name} must have at {'least' if size[2] == '>' else 'most'} {size[3]} {thing}"
+    if kind := _KIND.match(problem):
+        type_names = [TYPE_NAMES.get(name, name) for name in kind[1].split(" | ")]
+        return f"{full_name} must be {' or '.join(type_names)}"
+    return (
+        f"{full_name} must be a finite number" if "range" in problem else f"{full_name}: {problem}"
+    )

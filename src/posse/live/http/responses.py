@@ -1,4 +1,4 @@
-"""JSON answers: what was asked for, or an error in one sentence."""
+"""Responses in JSON: an answer, or an error in one sentence."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any, NamedTuple
 import msgspec
 
 from posse.live.http.models import DecisionAnswer, Error, ItemError, RewardAnswer
-from posse.live.store import Conflict, DecisionRecord, Outcome, Unknown
+from posse.live.store import Conflict, DecisionRecord, RewardOutcome, Unknown
 
 RETRY_AFTER = 1  # seconds
-LONGEST = 500  # characters of an error
+MAX_ERROR_LENGTH = 500  # characters of an error
 JSON = b"application/json"
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-class Answer(NamedTuple):
-    """What is sent back."""
+class Response(NamedTuple):
+    """A response before it is sent."""
 
     status: int
     body: bytes
-    kind: bytes = JSON
+    content_type: bytes = JSON
     headers: Headers = ()
 
 
-class Refusal(Exception):
-    """A request that is refused whatever is in its body, and the reason by which it is counted."""
+class RequestRefused(Exception):
+    """A request that is refused whatever its body, and the reason under which it is counted."""
 
     def __init__(self, status: int, reason: str, sentence: str, headers: Headers = ()) -> None:
         super().__init__(sentence)
@@ -36,46 +36,46 @@ class Refusal(Exception):
         self.headers = headers
 
 
-def decided(decision: DecisionRecord | ValueError) -> DecisionAnswer | ItemError:
-    """Which arm to play, or why that is refused."""
+def answer_decision(decision: DecisionRecord | ValueError) -> DecisionAnswer | ItemError:
+    """Encode a decision, or the error in its place."""
     if isinstance(decision, ValueError):
-        return _refused(decision)
+        return _item_error(decision)
     return DecisionAnswer(decision.id, decision.arm, decision.probability)
 
 
-def rewarded(
-    item: tuple[str, float] | ValueError, outcome: Outcome | ValueError
+def answer_reward(
+    item: tuple[str, float] | ValueError, outcome: RewardOutcome | ValueError
 ) -> RewardAnswer | ItemError:
-    """That the reward of a decision is on disk, or why it is refused."""
+    """Confirm that the reward of a decision is on disk, or give the error in its place."""
     if isinstance(item, ValueError):  # it was not well formed, and never tried
-        return _refused(item)
+        return _item_error(item)
     if isinstance(outcome, ValueError):
-        return _refused(outcome)
-    return RewardAnswer(*item, outcome is Outcome.REPEATED)
+        return _item_error(outcome)
+    return RewardAnswer(*item, outcome is RewardOutcome.REPEATED)
 
 
 _encode = msgspec.json.Encoder().encode
 
 
-def in_json(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
-    """An answer that holds any text; JSON knows no infinity, and has null in its place."""
+def json_response(value: Any, status: int = 200, headers: Headers = ()) -> Response:
+    """Encode any value; JSON has no infinity, and null takes its place."""
     try:
-        return Answer(status, _encode(value), JSON, headers)
+        return Response(status, _encode(value), JSON, headers)
     except UnicodeEncodeError:  # half a character: in ASCII it can be said
-        return Answer(status, json.dumps(msgspec.to_builtins(value)).encode(), JSON, headers)
+        return Response(status, json.dumps(msgspec.to_builtins(value)).encode(), JSON, headers)
 
 
-def error(status: int, sentence: str, headers: Headers = ()) -> Answer:
-    """What is wrong, in one sentence."""
+def error_response(status: int, sentence: str, headers: Headers = ()) -> Response:
+    """Create the response of an error."""
     if status == 503:
         headers = ((b"retry-after", b"%d" % RETRY_AFTER), *headers)
-    return in_json(Error(sentence[:LONGEST]), status, headers)
+    return json_response(Error(sentence[:MAX_ERROR_LENGTH]), status, headers)
 
 
-def status_of(error: ValueError) -> int:
-    """The status of what a client asked wrongly."""
+def http_status(error: ValueError) -> int:
+    """Return the status of an error of the client."""
     return 404 if isinstance(error, Unknown) else 409 if isinstance(error, Conflict) else 422
 
 
-def _refused(error: ValueError) -> ItemError:
-    return ItemError(str(error)[:LONGEST], status_of(error))
+def _item_error(error: ValueError) -> ItemError:
+    return ItemError(str(error)[:MAX_ERROR_LENGTH], http_status(error))

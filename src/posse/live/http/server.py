@@ -1,4 +1,4 @@
-"""The certificate under which the HTTP interface is served, which may be read anew."""
+"""The HTTP server (uvicorn) in a thread: on loopback, a Unix socket, or with a token for others."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from posse.live.http.access_control import Receive, Scope, Send
-from posse.live.http.app import app, probe_app
-from posse.live.http.health import traffic_of
-from posse.live.http.protocol import LimitedServer, Limits, limited
+from posse.live.http.app import create_app, create_probe_app
+from posse.live.http.health import get_traffic
+from posse.live.http.protocol import LimitedServer, ServerLimits, make_limited_protocol
 from posse.live.node import Node
 
 PathLike = str | os.PathLike[str]
 
 
-class Chain:
-    """A certificate's file and that of its private key, None if it is in the same file."""
+class CertificateChain:
+    """The files of a certificate and of its private key, None if it is in the same file."""
 
     def __init__(self, certificate: PathLike, key: PathLike | None = None) -> None:
         self.certificate = Path(certificate)
         self.key = None if key is None else Path(key)
         self._context: ssl.SSLContext | None = None
-        self._served = self._check()
+        self._served = self._read_checked()
 
-    def serve(self, context: ssl.SSLContext | None) -> None:
-        """Note which server has it."""
+    def set_context(self, context: ssl.SSLContext | None) -> None:
+        """Set the TLS context that serves the certificate."""
         self._context = context
 
-    def renew(self) -> bool:
-        """Take it from its files anew, for the connections to come; whether it is another one."""
-        found = self._check()
-        if found == self._served or self._context is None:
+    def reload_files(self) -> bool:
+        """Read the files again, for later connections; return whether the certificate changed."""
+        content = self._read_checked()
+        if content == self._served or self._context is None:
             return False
         self._context.load_cert_chain(self.certificate, self.key)
-        self._served = found
+        self._served = content
         return True
 
-    def _check(self) -> bytes:
-        """What the files hold, tried where a bad one does no harm."""
+    def _read_checked(self) -> bytes:
+        """Read the files after a trial in a separate context, where a bad one does no harm."""
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
             parts = [path.read_bytes() for path in (self.certificate, self.key) if path]
@@ -64,19 +64,16 @@ class Chain:
         return b"".join(parts)
 
 
-# An HTTP server (uvicorn) in a thread: on loopback, a Unix socket, or with a token for others.
-
-HOSTS = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
-# seconds
-START = 10.0
-STOP = 10.0
-# at most; descriptors for others; at least
-CONNECTIONS = 1000
-KEPT = 256
-FEWEST = 16
+LOOPBACK_HOSTS = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
+START_SECONDS = 10.0
+STOP_SECONDS = 10.0
+# bounds of the connections, and descriptors left for neighbours and the store
+MAX_CONNECTIONS = 1000
+RESERVED_DESCRIPTORS = 256
+MIN_CONNECTIONS = 16
 
 
-def serve(
+def serve_node(
     node: Node,
     address: str,
     hosts: Sequence[str] = (),
@@ -87,93 +84,96 @@ def serve(
     certificate: PathLike | None = None,
     key: PathLike | None = None,
     insecure: bool = False,
-    limits: Limits | None = None,
+    limits: ServerLimits | None = None,
 ) -> Server:
     """Serve a node on 127.0.0.1:PORT, localhost:PORT, [::1]:PORT or unix:/PATH, in a thread.
 
-    Other addresses need a token, and a certificate (TLS) or `insecure`. For the rest see `app`.
+    Other addresses need a token, and a certificate (TLS) or `insecure`. For the rest see
+    `create_app`.
     """
-    traffic = traffic_of(node)
-    limits = replace(limits or Limits(most_connections()), refused=traffic.refused)
-    chain = None if certificate is None else Chain(certificate, key)
-    made = app(node, hosts, token=token, operator_token=operator_token, reload=reload)
+    traffic = get_traffic(node)
+    limits = replace(limits or ServerLimits(compute_max_connections()), refusals=traffic.refusals)
+    chain = None if certificate is None else CertificateChain(certificate, key)
+    node_app = create_app(node, hosts, token=token, operator_token=operator_token, reload=reload)
     server = Server(
-        made,
+        node_app,
         address,
         limits,
         anywhere=token is not None and (insecure or certificate is not None),
         chain=chain,
     )
-    # neither keeps the server, or through it the node, alive
+    # neither closure keeps the server, or through it the node, alive
     state = server.state
     traffic.connections = lambda: len(state.connections)
-    traffic.renew = (lambda: False) if chain is None else chain.renew
+    traffic.renew_certificate = (lambda: False) if chain is None else chain.reload_files
     return server
 
 
 def serve_probe(node: Node, address: str) -> Server:
-    """Serve /healthz, /readyz and /metrics only, at any address and whatever the Host."""
-    return Server(probe_app(node), address, Limits(most_connections() // 4), anywhere=True)
+    """Serve /healthz, /readyz and /metrics only, at any address and for any Host."""
+    return Server(
+        create_probe_app(node), address, ServerLimits(compute_max_connections() // 4), anywhere=True
+    )
 
 
-def most_connections() -> int:
-    """How many clients a server takes, so that neighbours and the store have descriptors left."""
+def compute_max_connections() -> int:
+    """Compute the maximal number of clients; neighbours and the store need descriptors too."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
-        return CONNECTIONS
-    return min(CONNECTIONS, max(FEWEST, allowed - KEPT, allowed // 4))
+        return MAX_CONNECTIONS
+    return min(MAX_CONNECTIONS, max(MIN_CONNECTIONS, allowed - RESERVED_DESCRIPTORS, allowed // 4))
 
 
-class Ending(Protocol):
-    """What goes on until it is told to end, such as streams."""
+class EndableStreams(Protocol):
+    """Streams that run until they are ended."""
 
-    def end(self) -> None:
-        """End it, from any thread."""
+    def end_streams(self) -> None:
+        """End all streams, from any thread."""
 
 
-class App(Protocol):
+class StreamingApp(Protocol):
     """An ASGI app with streams, which end before the server does."""
 
     @property
-    def streams(self) -> Ending:
-        """All of them."""
+    def streams(self) -> EndableStreams:
+        """The streams of the app."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
 
 
 class Server:
-    """An app at an address or a Unix socket, which listens once this is made."""
+    """An app at an address or a Unix socket, which listens from construction on."""
 
     def __init__(
         self,
-        app: App,
+        app: StreamingApp,
         address: str,
-        limits: Limits,
+        limits: ServerLimits,
         *,
         anywhere: bool = False,
-        chain: Chain | None = None,
+        chain: CertificateChain | None = None,
     ) -> None:
         config = uvicorn.Config(
             app,
-            http=limited(limits),
+            http=make_limited_protocol(limits),
             log_config=None,
             access_log=False,
             lifespan="off",
             server_header=False,
-            proxy_headers=False,  # who asks is all the same
+            proxy_headers=False,  # the client's address does not matter
             ws="none",
-            timeout_keep_alive=round(limits.idle),
+            timeout_keep_alive=round(limits.idle_seconds),
             timeout_graceful_shutdown=5,
-            callback_notify=self._look,
+            callback_notify=self._check_clients,
             timeout_notify=0,  # every second
             ssl_certfile=None if chain is None else chain.certificate,
             ssl_keyfile=None if chain is None else chain.key,
         )
         config.load()
         if chain is not None:
-            chain.serve(config.ssl)
-        self._socket, self.url = _bind(address, anywhere, chain is not None)
+            chain.set_context(config.ssl)
+        self._socket, self.url = _bind_address(address, anywhere, chain is not None)
         self._path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
         self._server = LimitedServer(config)
         self._streams = app.streams
@@ -181,7 +181,7 @@ class Server:
             target=self._server.run, args=([self._socket],), name="posse-http", daemon=True
         )
         self._thread.start()
-        deadline = time.monotonic() + START
+        deadline = time.monotonic() + START_SECONDS
         while not self._server.started:
             if time.monotonic() > deadline or not self._thread.is_alive():
                 self.stop()
@@ -195,14 +195,14 @@ class Server:
 
     @property
     def state(self) -> ServerState:
-        """What uvicorn knows of its connections."""
+        """uvicorn's state of the connections."""
         return self._server.server_state
 
     def stop(self) -> None:
-        """End it: finish what is asked, close, remove a Unix socket's file."""
-        self._streams.end()
-        self._server.end()
-        self._thread.join(STOP)
+        """Finish the requests under way, close, and remove the file of a Unix socket."""
+        self._streams.end_streams()
+        self._server.request_exit()
+        self._thread.join(STOP_SECONDS)
         self._socket.close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
@@ -213,15 +213,15 @@ class Server:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
-    async def _look(self) -> None:
-        """Hang up on clients that take too long."""
+    async def _check_clients(self) -> None:
+        """Close the connections of clients that take too long."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.state.connections):
-            connection.look(now)  # type: ignore[union-attr]
+            connection.check_deadlines(now)  # type: ignore[union-attr]
 
 
-def _bind(address: str, anywhere: bool, secure: bool) -> tuple[socket.socket, str]:
-    """A bound socket and its URL, or an error that says what to do."""
+def _bind_address(address: str, anywhere: bool, secure: bool) -> tuple[socket.socket, str]:
+    """Return a bound socket and its URL, or raise an error that says what to do."""
     if address.startswith("unix:"):
         return _bind_unix(address.removeprefix("unix:")), address
     try:
@@ -233,7 +233,7 @@ def _bind(address: str, anywhere: bool, secure: bool) -> tuple[socket.socket, st
         name = ""
         port = None
         plain = False
-    host = HOSTS.get(name) or (name if anywhere else "")
+    host = LOOPBACK_HOSTS.get(name) or (name if anywhere else "")
     if not host or port is None or not plain:
         raise ValueError(
             f"the HTTP address must be 127.0.0.1:PORT, localhost:PORT, [::1]:PORT or unix:/PATH, "
@@ -243,37 +243,41 @@ def _bind(address: str, anywhere: bool, secure: bool) -> tuple[socket.socket, st
     try:
         family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
-        raise _unavailable(address, error) from error
-    # the protocol said, else asyncio leaves Nagle's delay of 40 ms on every answer
+        raise _bind_error(address, error) from error
+    # with an explicit protocol, else asyncio leaves Nagle's delay of 40 ms on every answer
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(where)
     except OSError as error:
         bound.close()
-        raise _unavailable(address, error) from error
+        raise _bind_error(address, error) from error
     shown = f"[{host}]" if ":" in host else host
     return bound, f"http{'s' if secure else ''}://{shown}:{bound.getsockname()[1]}"
 
 
 def _bind_unix(path: str) -> socket.socket:
-    """A Unix socket for this user alone, in place of one that a dead process left."""
+    """Bind a Unix socket for this user only, replacing one that a dead process left."""
     if not path.startswith("/"):
         raise ValueError(f"the HTTP address must be unix: and a full path, got {'unix:' + path!r}")
     bound = socket.socket(socket.AF_UNIX)
     try:
-        if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode) and not _answers(path):
+        if (
+            os.path.exists(path)
+            and stat.S_ISSOCK(os.stat(path).st_mode)
+            and not _is_listening(path)
+        ):
             os.unlink(path)
         bound.bind(path)
         os.chmod(path, 0o600)  # before it listens
     except OSError as error:
         bound.close()
-        raise _unavailable(f"unix:{path}", error) from error
+        raise _bind_error(f"unix:{path}", error) from error
     return bound
 
 
-def _answers(path: str) -> bool:
-    """Whether a server listens there."""
+def _is_listening(path: str) -> bool:
+    """Return whether a server listens there."""
     with socket.socket(socket.AF_UNIX) as probe, suppress(ConnectionRefusedError):
         probe.settimeout(1)
         probe.connect(path)
@@ -281,6 +285,8 @@ def _answers(path: str) -> bool:
     return False
 
 
-def _unavailable(address: str, error: OSError) -> ValueError:
+def _bind_error(address: str, error: OSError) -> ValueError:
     reason = error.strerror or str(error)
-    return ValueError(f"{address} cannot be served ({reason}): stop who uses it or choose another")
+    return ValueError(
+        f"{address} cannot be served ({reason}): stop the process that uses it or choose another"
+    )

@@ -1,12 +1,12 @@
-"""The durable state of one live agent: an SQLite file that survives crashes."""
+"""Durable state of one live agent: an SQLite file that survives crashes and power failures."""
 
-from posse.live.store.export import export as export
+from posse.live.store.export import export_decisions as export_decisions
 from posse.live.store.group_commit import Disk as Disk
 from posse.live.store.group_commit import StoreError as StoreError
 from posse.live.store.records import Conflict as Conflict
 from posse.live.store.records import DecisionRecord as DecisionRecord
-from posse.live.store.records import Late as Late
-from posse.live.store.records import Outcome as Outcome
+from posse.live.store.records import LateReward as LateReward
+from posse.live.store.records import RewardOutcome as RewardOutcome
 from posse.live.store.records import Unknown as Unknown
-from posse.live.store.records import Void as Void
+from posse.live.store.records import VoidReward as VoidReward
 from posse.live.store.store import Store as Store

@@ -1,8 +1,9 @@
-"""Ages of decisions by the time that went by, so that a clock that jumps makes none of them old.
+"""Ages of decisions by elapsed time, so that a clock that jumps makes no decision old.
 
-A decision carries the time of a clock that may be wrong, now or then. Its number rises, and this
-process knows from its monotonic clock how long ago a number was the newest. Of decisions from
-before it started it knows their times only, and that the newest was made before the start.
+A decision carries the wall-clock time, which may be wrong now or may have been wrong then. Row
+numbers rise, and this process knows from its monotonic clock how long ago a number was the newest.
+For decisions older than the process only their times are known, and that the newest of them was
+made before the start.
 """
 
 from __future__ import annotations
@@ -11,48 +12,49 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-MARKS = 50  # in the time asked for: decisions may be so much older before they are seen to be
+MARKS_PER_WINDOW = 50  # resolution: a decision is recognised as old up to 1/50 of the window late
 
 
 @dataclass(frozen=True)
 class _Mark:
-    """Which number was the newest, at a time of both clocks."""
+    """The newest row number at one moment of both clocks."""
 
     number: int
-    steady: float
+    monotonic: float
     now: float
 
 
-class Ages:
-    """Which decisions of a store are older than a number of seconds."""
+class DecisionAges:
+    """Finds the decisions of a store that are older than a number of seconds."""
 
     def __init__(self, newest: int, time: float | None, monotonic: Callable[[], float]) -> None:
-        """At a start: the newest number on disk, and the latest time of any decision."""
+        """Start with the newest number in the file and the latest time of any decision in it."""
         self._monotonic = monotonic
-        self._found = None if time is None else _Mark(newest, monotonic(), time)
+        self._at_start = None if time is None else _Mark(newest, monotonic(), time)
         self._marks: deque[_Mark] = deque()
 
-    def older(self, seconds: float, now: float, newest: int) -> tuple[int, float]:
-        """The last number and the time before which decisions are older than so many seconds.
+    def find_older_than(self, seconds: float, now: float, newest: int) -> tuple[int, float]:
+        """Return the number and time up to which decisions are older than so many seconds.
 
-        Both must hold of a decision. `now` is the clock's, `newest` the newest number on disk.
+        A decision must satisfy both. `now` is the wall clock, `newest` the newest number in the
+        file.
         """
         steady = self._monotonic()
         marks = self._marks
-        if not marks or steady - marks[-1].steady >= seconds / MARKS:
+        if not marks or steady - marks[-1].monotonic >= seconds / MARKS_PER_WINDOW:
             marks.append(_Mark(newest, steady, now))
-        while len(marks) > 1 and steady - marks[1].steady >= seconds:
+        while len(marks) > 1 and steady - marks[1].monotonic >= seconds:
             marks.popleft()
-        if steady - marks[0].steady >= seconds:
-            self._found = None  # all that it stands for is older than the mark
-            # the number alone would do; the time keeps who looks for them to the oldest
+        if steady - marks[0].monotonic >= seconds:
+            self._at_start = None  # everything it describes is older than the mark
+            # the number alone would do; the time keeps the search in the index to the oldest
             return marks[0].number, min(now - seconds, marks[0].now)
-        if self._found is not None:
-            latest = min(now, self._found.now + steady - self._found.steady)
-            return self._found.number, latest - seconds
+        if self._at_start is not None:
+            latest = min(now, self._at_start.now + steady - self._at_start.monotonic)
+            return self._at_start.number, latest - seconds
         return 0, now - seconds
 
-    def begin_again(self) -> None:
-        """Know nothing: the newest number was deleted, and will be given again."""
-        self._found = None
+    def forget_numbers(self) -> None:
+        """Forget all marks: the newest row was deleted, and its number will be used again."""
+        self._at_start = None
         self._marks.clear()

@@ -1,7 +1,8 @@
-"""Offers: between which arms a decision was made and with which probabilities, in few bytes.
+"""The decision table: new decisions, their propensities, rewards and closing, in a transaction.
 
-A row of a decision refers to a list of all arms, kept once for each that there was, and has four
-bytes a probability: seven digits, where that of the arm played is in the row in full.
+The allowed arms of a decision and their probabilities (propensities) are stored in few bytes: a row
+refers to a list of all arms, stored once, and has four bytes for each probability. The probability
+of the arm played is stored in full.
 """
 
 from __future__ import annotations
@@ -18,81 +19,81 @@ import numpy as np
 from posse.live.store.records import (
     Conflict,
     DecisionRecord,
-    Late,
-    Outcome,
+    LateReward,
+    RewardOutcome,
     Unknown,
-    Void,
-    number,
-    text,
+    VoidReward,
+    validate_number,
+    validate_text,
 )
-from posse.live.store.transactions import Keeper
+from posse.live.store.transactions import ParticipantState
 from posse.randomness import FloatArray
 
-ARMS = "arms"  # under which a store keeps the lists
-MOST = 1000  # sets of arms that are remembered as text
+ARMS = "arms"  # the key of the lists in the store
+MAX_CACHED_TEXTS = 1000  # encoded sets of allowed arms
 
 
-class Offers:
-    """The lists of all arms that an experiment has had."""
+class ArmLists:
+    """The lists of all arms that an experiment has had; decisions refer to them by number."""
 
     def __init__(self, data: bytes | None = None) -> None:
         self._lists: list[list[str]] = [] if data is None else json.loads(data)
         self._texts: dict[tuple[str, ...], str] = {}
-        self._now = -1
+        self._current = -1
 
-    def fresh(self, arms: Sequence[str]) -> bytes | None:
-        """What is to be kept before any decision between these arms is; None if it is already."""
+    def encode_with(self, arms: Sequence[str]) -> bytes | None:
+        """Encode all lists with this one, to be stored first; None if it is stored already."""
         names = list(arms)
         if names in self._lists:
             return None
         return json.dumps([*self._lists, names], ensure_ascii=False).encode()
 
-    def use(self, arms: Sequence[str]) -> None:
-        """All arms from now on."""
+    def use_arms(self, arms: Sequence[str]) -> None:
+        """Make these the arms of decisions from now on."""
         names = list(arms)
         if names not in self._lists:
             self._lists.append(names)
-        self._now = self._lists.index(names)
+        self._current = self._lists.index(names)
         self._texts.clear()
 
     @property
-    def number(self) -> int:
-        """Of the list of all arms now."""
-        return self._now
+    def current_number(self) -> int:
+        """The number of the current list of arms."""
+        return self._current
 
-    def arms(self, number: int) -> list[str]:
-        """The arms of a list by its number."""
+    def arms_of(self, number: int) -> list[str]:
+        """Return the arms of a list by its number."""
         return list(self._lists[number])
 
-    def text(self, allowed: tuple[str, ...]) -> str:
-        """The number of the list, followed by the places of those allowed if not all are."""
-        found = self._texts.get(allowed)
-        if found is None:
-            arms = self._lists[self._now]
+    def encode_allowed(self, allowed: tuple[str, ...]) -> str:
+        """Encode allowed arms: the number of the list, then places unless all are allowed."""
+        encoded = self._texts.get(allowed)
+        if encoded is None:
+            arms = self._lists[self._current]
             places = [] if list(allowed) == arms else [arms.index(name) for name in allowed]
-            if len(self._texts) >= MOST:
+            if len(self._texts) >= MAX_CACHED_TEXTS:
                 self._texts.clear()
-            found = self._texts[allowed] = " ".join(map(str, [self._now, *places]))
-        return found
+            encoded = self._texts[allowed] = " ".join(map(str, [self._current, *places]))
+        return encoded
 
-    def allowed(self, text: str) -> list[str]:
-        """The arms of such a text."""
+    def decode_allowed(self, text: str) -> list[str]:
+        """Decode the allowed arms of `encode_allowed`."""
         number, *places = map(int, text.split())
         arms = self._lists[number]
         return [arms[place] for place in places] if places else list(arms)
 
 
-def packed(probabilities: FloatArray) -> bytes:
-    """Probabilities in four bytes each."""
+def pack_probabilities(probabilities: FloatArray) -> bytes:
+    """Pack probabilities, (K,), in four bytes each."""
     return probabilities.astype("<f4").tobytes()
 
 
-def unpacked(data: bytes) -> list[float]:
-    """Probabilities as they were packed, each with as few digits as tell it from others."""
-    return [float(str(each)) for each in np.frombuffer(data, "<f4")]
+def unpack_probabilities(data: bytes) -> list[float]:
+    """Unpack probabilities, each with as few digits as distinguish it from others of four bytes."""
+    return [float(str(probability)) for probability in np.frombuffer(data, "<f4")]
 
 
-# The decisions of one experiment in an open transaction: kept, settled, closed.
+# --- the table itself; all functions run within an open transaction
 
 COLUMNS = (
     "id, arm, probability, time, reward, settled, silent, "
@@ -107,52 +108,57 @@ SETTLE = "UPDATE decision SET reward = ?, settled = ?, closed = ? WHERE number =
 CLOSE = (
     "UPDATE decision SET reward = ?, settled = ?, silent = ?, closed = ?, void = ? WHERE number = ?"
 )
-# not yet final, of which those up to a time, or those that have a reward
+# open decisions: those up to a time, or those that have a reward
 OPEN = f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND closed IS NULL AND "
 OLDEST = "time <= ? ORDER BY time, number LIMIT ?"
 REWARDED = "settled IS NOT NULL ORDER BY time, number LIMIT ?"
-AT_ONCE = 512  # ids in a query
+MAX_IDS_PER_QUERY = 512
 
 
-class Decisions:
-    """The rows of an experiment; its participant hears of each that is new, settled or closed."""
+class DecisionTable:
+    """The decisions of one experiment; its participant follows every change of them."""
 
-    def __init__(self, connection: sqlite3.Connection, experiment: int, keeper: Keeper) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, experiment: int, participant: ParticipantState
+    ) -> None:
         self._connection = connection
         self._experiment = experiment
-        self._keeper = keeper
+        self._participant = participant
 
-    def add(self, decisions: Sequence[DecisionRecord]) -> list[tuple[DecisionRecord, bool]]:
-        """Keep new ones; in the place of one whose id is taken that which has it, and False."""
+    def insert_decisions(
+        self, decisions: Sequence[DecisionRecord]
+    ) -> list[tuple[DecisionRecord, bool]]:
+        """Insert decisions; where an id exists, return the stored decision and False."""
         execute = self._connection.execute
-        kept = []
-        # what counts from the start must be known to be new before it is counted
-        counting = self._keeper.counting
-        found = self._find([d.id for d in decisions]) if counting else {}
-        taken = {id: decision for id, (_, decision) in found.items()}
-        for asked in decisions:
-            if asked.id in taken:
-                kept.append((taken[asked.id], False))
+        stored = []
+        # a decision that counts from the start must be new before it is counted: otherwise a
+        # repeated id (deduplication) would be counted twice
+        counting = self._participant.counting
+        rows = self._find_decisions([d.id for d in decisions]) if counting else {}
+        existing = {id: decision for id, (_, decision) in rows.items()}
+        for requested in decisions:
+            if requested.id in existing:
+                stored.append((existing[requested.id], False))
                 continue
-            d = self._keeper.begin(asked)
+            d = self._participant.begin_decision(requested)
             row = (
                 *(self._experiment, d.id, d.arm, float(d.probability), float(d.time)),
                 *(d.assumed, d.made, d.allowed, d.probabilities, d.context, d.log_odds),
             )
             if execute(INSERT, row).rowcount:
-                kept.append((d, True))
+                stored.append((d, True))
                 if counting:
-                    taken[d.id] = d
+                    existing[d.id] = d
             else:
-                kept.append((self._find([d.id])[d.id][1], False))
-        return kept
+                stored.append((self._find_decisions([d.id])[d.id][1], False))
+        return stored
 
-    def reward(
+    def settle_rewards(
         self, items: Sequence[tuple[str, float] | ValueError], time: float
-    ) -> list[Outcome | ValueError]:
-        """Settle what can be, within the open transaction."""
-        kept = self._find([item[0] for item in items if not isinstance(item, ValueError)])
-        outcomes: list[Outcome | ValueError] = []
+    ) -> list[RewardOutcome | ValueError]:
+        """Settle decisions with their rewards, within the open transaction."""
+        rows = self._find_decisions([item[0] for item in items if not isinstance(item, ValueError)])
+        outcomes: list[RewardOutcome | ValueError] = []
         settled: list[tuple[float, float, float | None, int]] = []
         try:
             for item in items:
@@ -160,76 +166,78 @@ class Decisions:
                     outcomes.append(item)
                     continue
                 id, reward = item
-                found = kept.get(id)
-                if found is None:
+                row_and_decision = rows.get(id)
+                if row_and_decision is None:
                     error = f"there is no decision {id!r}: check the id, or its age"
                     outcomes.append(Unknown(error))
-                elif found[1].settled is not None:
-                    outcomes.append(_again(found[1], reward, time))
-                elif self._keeper.is_void(found[1]):
-                    outcomes.append(_void(found[1], reward))
+                elif row_and_decision[1].settled is not None:
+                    outcomes.append(_judge_repeated_reward(row_and_decision[1], reward, time))
+                elif self._participant.is_void(row_and_decision[1]):
+                    outcomes.append(_void_error(row_and_decision[1], reward))
                 else:
-                    row, decision = found
+                    row, decision = row_and_decision
                     now = replace(decision, reward=reward, settled=time)
                     try:
-                        closed = time if self._keeper.settle(now) else None
+                        closed = time if self._participant.settle_reward(now) else None
                     except ValueError as refused:
                         outcomes.append(refused)
                         continue
-                    kept[id] = row, now
+                    rows[id] = row, now
                     settled.append((reward, time, closed, row))
-                    outcomes.append(Outcome.NEW)
-        finally:  # whatever happens, what the participant took in is written
+                    outcomes.append(RewardOutcome.NEW)
+        finally:  # rewards that the participant accepted are written, whatever happens
             if settled:
                 self._connection.executemany(SETTLE, settled)
         return outcomes
 
-    def close(self, last: float | None, default: float | None, now: float, most: int) -> int:
-        """Close the oldest of the open ones up to a time, whatever their reward.
+    def close_decisions(
+        self, last: float | None, default: float | None, now: float, limit: int
+    ) -> int:
+        """Close the oldest open decisions up to a time, with or without a reward.
 
-        Without one they have what was assumed for them, else the default, or nothing. last: None
-        for those that have a reward, whenever they were made.
+        Those without one get the reward that was assumed for them, else the default, or none. last:
+        None closes the decisions that have a reward, whenever they were made.
         """
-        which = (REWARDED, (most,)) if last is None else (OLDEST, (last, most))
-        rows = self._connection.execute(OPEN + which[0], (self._experiment, *which[1])).fetchall()
+        condition, values = (REWARDED, (limit,)) if last is None else (OLDEST, (last, limit))
+        rows = self._connection.execute(OPEN + condition, (self._experiment, *values)).fetchall()
         for row, *columns in rows:
-            decision = of_columns(columns)
-            void = self._keeper.is_void(decision)
+            decision = decode_row(columns)
+            void = self._participant.is_void(decision)
             if decision.settled is None:
                 reward = default if decision.assumed is None else decision.assumed
                 decision = replace(
                     decision, reward=None if void else reward, settled=now, silent=True
                 )
             if not void:
-                self._keeper.close(decision)
+                self._participant.close_decision(decision)
             d = decision
             self._connection.execute(CLOSE, (d.reward, d.settled, d.silent, now, void, row))
         return len(rows)
 
-    def _find(self, ids: Sequence[str]) -> dict[str, tuple[int, DecisionRecord]]:
-        """Look up decisions and their rows within the open transaction."""
+    def _find_decisions(self, ids: Sequence[str]) -> dict[str, tuple[int, DecisionRecord]]:
+        """Find decisions by id, with their row numbers, within the open transaction."""
         execute = self._connection.execute
-        found = {}
-        for first in range(0, len(ids), AT_ONCE):
-            some = ids[first : first + AT_ONCE]
-            places = 1 << (len(some) - 1).bit_length()  # few different queries are prepared
-            asked = (*some, *[some[0]] * (places - len(some)))
-            for row, *columns in execute(_query(places), (self._experiment, *asked)):
-                found[columns[0]] = row, of_columns(columns)
-        return found
+        rows = {}
+        for first in range(0, len(ids), MAX_IDS_PER_QUERY):
+            chunk = ids[first : first + MAX_IDS_PER_QUERY]
+            places = 1 << (len(chunk) - 1).bit_length()  # so few queries are prepared
+            padded = (*chunk, *[chunk[0]] * (places - len(chunk)))
+            for row, *columns in execute(_select_by_ids(places), (self._experiment, *padded)):
+                rows[columns[0]] = row, decode_row(columns)
+        return rows
 
 
-def check(decision: DecisionRecord) -> None:
-    """Refuse a new decision that a file cannot hold."""
-    text("id", decision.id)
-    text("arm", decision.arm)
-    number("time", decision.time)
-    if not 0 <= number("probability", decision.probability) <= 1:
+def validate_decision(decision: DecisionRecord) -> None:
+    """Refuse a decision that a file cannot store."""
+    validate_text("id", decision.id)
+    validate_text("arm", decision.arm)
+    validate_number("time", decision.time)
+    if not 0 <= validate_number("probability", decision.probability) <= 1:
         raise ValueError(f"probability must be between 0 and 1, got {decision.probability}")
 
 
-def of_columns(columns: Sequence[Any]) -> DecisionRecord:
-    """Make a decision of the COLUMNS."""
+def decode_row(columns: Sequence[Any]) -> DecisionRecord:
+    """Build a decision from the COLUMNS of a row."""
     id, arm, probability, time, reward, settled, silent, *more = columns
     assumed, closed, made, void, *rest = more  # as they are: allowed, probabilities, context ...
     d = id, arm, probability, time, reward, settled, bool(silent)
@@ -237,47 +245,49 @@ def of_columns(columns: Sequence[Any]) -> DecisionRecord:
 
 
 @cache
-def _query(places: int) -> str:
-    """What looks for so many ids."""
+def _select_by_ids(places: int) -> str:
+    """Return the query for so many ids."""
     marks = ", ".join("?" * places)
     return f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND id IN ({marks})"
 
 
-def given(id: str, reward: float) -> tuple[str, float] | ValueError:
-    """A reward, or why it is none."""
+def validate_reward(id: str, reward: float) -> tuple[str, float] | ValueError:
+    """Return a valid reward, or the error in its place."""
     try:
-        return text("decision_id", id), number("reward", reward)
+        return validate_text("decision_id", id), validate_number("reward", reward)
     except ValueError as error:
         return error
 
 
-def _again(kept: DecisionRecord, reward: float, time: float) -> Outcome | Conflict:
-    """What another reward of a settled decision is."""
-    if kept.reward == reward:
-        return Outcome.REPEATED
-    if kept.void and kept.silent:
-        return _void(kept, reward)
-    if not kept.silent:
+def _judge_repeated_reward(
+    stored: DecisionRecord, reward: float, time: float
+) -> RewardOutcome | Conflict:
+    """Judge another reward of a settled decision: a repetition, a conflict, or too late."""
+    if stored.reward == reward:
+        return RewardOutcome.REPEATED
+    if stored.void and stored.silent:
+        return _void_error(stored, reward)
+    if not stored.silent:
         return Conflict(
-            f"decision {kept.id!r} has the reward {kept.reward}: the reward {reward} is refused"
+            f"decision {stored.id!r} has the reward {stored.reward}: the reward {reward} is refused"
         )
-    lateness = max(0.0, time - (time if kept.closed is None else kept.closed))
-    if kept.reward is None:
-        return Late(
-            f"decision {kept.id!r} was discarded when its window closed: the reward {reward} comes "
-            "too late",
+    lateness = max(0.0, time - (time if stored.closed is None else stored.closed))
+    if stored.reward is None:
+        return LateReward(
+            f"decision {stored.id!r} was discarded when its reward window closed: the reward "
+            f"{reward} is too late",
             lateness,
         )
-    return Late(
-        f"decision {kept.id!r} has the reward {kept.reward} by default, when its window closed: "
-        f"the reward {reward} is refused",
+    return LateReward(
+        f"decision {stored.id!r} got the default reward {stored.reward} when its reward window "
+        f"closed: the reward {reward} is too late",
         lateness,
     )
 
 
-def _void(kept: DecisionRecord, reward: float) -> Void:
-    """That nothing can come of a decision any more."""
-    return Void(
-        f"decision {kept.id!r} is void, for it was open when the disk was set back and may have "
-        f"been counted since: the reward {reward} is refused"
+def _void_error(stored: DecisionRecord, reward: float) -> VoidReward:
+    """Return the error of a reward for a void decision."""
+    return VoidReward(
+        f"decision {stored.id!r} is void: it was open when the store was restored from a copy, "
+        f"and may have been counted since; the reward {reward} is refused"
     )

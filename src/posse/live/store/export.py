@@ -1,4 +1,4 @@
-"""Export: the decisions of a store as JSON lines, whether its agent runs or not."""
+"""Export of decisions as JSON lines, for off-policy evaluation, whether the agent runs or not."""
 
 from __future__ import annotations
 
@@ -10,67 +10,69 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from posse.live.store import schema
-from posse.live.store.decisions import ARMS, Offers, unpacked
-from posse.live.store.file_lock import owner_of
+from posse.live.store.decisions import ARMS, ArmLists, unpack_probabilities
+from posse.live.store.file_lock import read_owner
 
-# the fields of a line after the experiment and the site
+# fields of a line, after the experiment and the site
 FIELDS = (
     "id", "arm", "probability", "allowed", "probabilities", "time", "reward", "settled", "silent",
     "closed", "assumed", "void", "context",
 )  # fmt: skip
 
 
-def export(path: str | os.PathLike[str], file: TextIO, experiment: str | None = None) -> int:
-    """Write the decisions of one experiment, or of one after the other, in order of their times.
+def export_decisions(
+    path: str | os.PathLike[str], file: TextIO, experiment: str | None = None
+) -> int:
+    """Write the decisions of one experiment or of all, by time; return their number.
 
-    What is written is one moment of the store; the agent may be running.
+    The lines are one moment of the store (a snapshot); the agent may be running.
     """
     target = Path(path).resolve()
     if not target.is_file():
         raise ValueError(f"there is no store {path}")
-    schema.check(target)
+    schema.check_file(target)
     count = 0
-    # a connection of its own: one moment of the store, however long it takes
-    with closing(schema.connect(target, readonly=True)) as connection:
+    # an own connection: one snapshot of the store, however long the export takes
+    with closing(schema.open_connection(target, readonly=True)) as connection:
         connection.execute("BEGIN")
-        known = _experiments(connection)
-        if experiment is not None and experiment not in known:
+        numbers = _load_experiments(connection)
+        if experiment is not None and experiment not in numbers:
             raise ValueError(
-                f"{path} has no experiment {experiment!r}: it has {', '.join(known) or 'none'}"
+                f"{path} has no experiment {experiment!r}: it has {', '.join(numbers) or 'none'}"
             )
-        site = owner_of(connection)
+        site = read_owner(connection)
         columns = ", ".join(FIELDS)
         query = f"SELECT {columns} FROM decision WHERE experiment = ? ORDER BY time, number"
-        for name in known if experiment is None else [experiment]:
-            offers = _offers(connection, known[name])
-            for row in connection.execute(query, (known[name],)):
-                fields = _readable(dict(zip(FIELDS, row, strict=True)), offers)
+        for name in numbers if experiment is None else [experiment]:
+            offers = _load_arm_lists(connection, numbers[name])
+            for row in connection.execute(query, (numbers[name],)):
+                fields = _decode_fields(dict(zip(FIELDS, row, strict=True)), offers)
                 line = {"experiment": name, "site": site, **fields}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
                 count += 1
     return count
 
 
-def _readable(fields: dict[str, Any], offers: Offers) -> dict[str, Any]:
-    """The fields of a row as people read them."""
+def _decode_fields(fields: dict[str, Any], offers: ArmLists) -> dict[str, Any]:
+    """Decode the fields of a row for people: lists, probabilities and context in place of bytes."""
     fields["silent"], fields["void"] = bool(fields["silent"]), bool(fields["void"])
     if fields["allowed"] is not None:
-        allowed = fields["allowed"] = offers.allowed(fields["allowed"])
-        probabilities = fields["probabilities"] = unpacked(fields["probabilities"])
-        probabilities[allowed.index(fields["arm"])] = fields["probability"]  # in full
+        allowed = fields["allowed"] = offers.decode_allowed(fields["allowed"])
+        probabilities = fields["probabilities"] = unpack_probabilities(fields["probabilities"])
+        probabilities[allowed.index(fields["arm"])] = fields["probability"]  # stored in full
     if fields["context"] is not None:
         fields["context"] = json.loads(fields["context"])
     return fields
 
 
-def _offers(connection: sqlite3.Connection, experiment: int) -> Offers:
-    """The lists of arms that an experiment has had."""
+def _load_arm_lists(connection: sqlite3.Connection, experiment: int) -> ArmLists:
+    """Load the lists of arms that an experiment has had."""
     query = "SELECT value FROM kept WHERE experiment = ? AND key = ?"
     row = connection.execute(query, (experiment, ARMS)).fetchone()
-    return Offers(row[0] if row else None)
+    return ArmLists(row[0] if row else None)
 
 
-def _experiments(connection: sqlite3.Connection) -> dict[str, int]:
-    """The names in a file, and the number of each."""
+def _load_experiments(connection: sqlite3.Connection) -> dict[str, int]:
+    """Load the names in a file with the number of each."""
     rows = connection.execute("SELECT name, number FROM experiment ORDER BY number")
     return {str(name): number for name, number in rows}

@@ -1,4 +1,4 @@
-"""One SQLite file in the hands of one process: its writer, its reader, the experiments in it."""
+"""One SQLite file owned by one process: its writer, its reader and its experiments."""
 
 from __future__ import annotations
 
@@ -11,46 +11,48 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from posse.live.store import schema
-from posse.live.store.clock import Ages
-from posse.live.store.file_lock import Claim, Place
+from posse.live.store.clock import DecisionAges
+from posse.live.store.file_lock import FileLock, StoreClaim
 from posse.live.store.group_commit import FLUSH, Disk, StoreError, Writer
-from posse.live.store.transactions import Keeper, Keepers
+from posse.live.store.transactions import ParticipantState, ParticipantStates
 
 T = TypeVar("T")
 
 
 class StoreFile:
-    """What the views on the experiments of one file share."""
+    """The state shared by the stores of all experiments in one file."""
 
-    def __init__(self, place: Place, connection: sqlite3.Connection, disk: Disk) -> None:
+    def __init__(self, place: FileLock, connection: sqlite3.Connection, disk: Disk) -> None:
         self.path = place.path
         self.connection = connection
-        self.keepers = Keepers()
-        self.ages: dict[int, Ages] = {}
-        self.writer = Writer(connection, str(place.path), self.keepers, disk, place.check)
+        self.participants = ParticipantStates()
+        self.ages: dict[int, DecisionAges] = {}
+        self.writer = Writer(
+            connection, str(place.path), self.participants, disk, place.check_location
+        )
         self._place = place
         self._process = os.getpid()
         self._reading = threading.Lock()
-        self._reader = schema.connect(place.path, readonly=True)
+        self._reader = schema.open_connection(place.path, readonly=True)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], claim: Claim, disk: Disk) -> StoreFile:
-        """Hold a file that fits the claim, made if it is not there."""
+    def open(cls, path: str | os.PathLike[str], claim: StoreClaim, disk: Disk) -> StoreFile:
+        """Open and lock a file that fits the claim, created if it does not exist."""
         target = Path(path).resolve()
         if not target.parent.is_dir():
             raise ValueError(f"{path} cannot be opened: there is no folder {target.parent}")
         if target.is_dir():
             raise ValueError(f"{path} is a folder: name a file in it")
         try:
-            place = Place(target)
+            place = FileLock(target)
         except OSError as error:
             raise ValueError(f"{path} cannot be opened: {error.strerror}") from error
         try:
             if not target.exists():
-                schema.create(target)
-            place.hold()
-            schema.check(target, claim)
-            connection = schema.connect(target)
+                schema.create_file(target)
+            place.lock_database()
+            schema.check_file(target, claim)
+            connection = schema.open_connection(target)
             try:
                 return cls(place, connection, disk)
             except BaseException:
@@ -63,26 +65,30 @@ class StoreFile:
             place.release()
             raise
 
-    def enter(self, claim: Claim) -> tuple[int, str]:
-        """The number and fingerprint of an experiment, new in the file or known and equal."""
+    def enter_experiment(self, claim: StoreClaim) -> tuple[int, str]:
+        """Return number and fingerprint of an experiment, registered if it is new in the file."""
 
         def work() -> tuple[int, str]:
-            claim.check(self.connection, str(self.path))
-            return claim.enter(self.connection)
+            claim.check_file(self.connection, str(self.path))
+            return claim.register_experiment(self.connection)
 
-        number, fingerprint = self.run(work)
-        self.keepers.each.setdefault(number, Keeper(self.connection, number))
+        number, fingerprint = self.run_in_commit(work)
+        self.participants.by_experiment.setdefault(
+            number, ParticipantState(self.connection, number)
+        )
         return number, fingerprint
 
-    def run(self, work: Callable[[], T], durable: bool = True) -> T:
-        """Do some work in a commit, shared with those who write at the same time."""
+    def run_in_commit(self, work: Callable[[], T], durable: bool = True) -> T:
+        """Run some work in a commit, shared with concurrent writers (group commit)."""
         self.check_process()
-        return self.writer.run(work, durable)
+        return self.writer.run_in_commit(work, durable)
 
-    def read(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        """Read what is on disk, or what this thread's transaction wrote."""
-        if self.writer.mine:
-            return self.run(lambda: self.connection.execute(query, values).fetchall(), False)
+    def read_rows(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Read the committed state, or within this thread's transaction its own writes."""
+        if self.writer.in_transaction:
+            return self.run_in_commit(
+                lambda: self.connection.execute(query, values).fetchall(), False
+            )
         self.check_process()
         with self._reading:
             try:
@@ -91,26 +97,26 @@ class StoreFile:
                 raise StoreError(f"{self.path} could not be read: {error}") from error
 
     def flush(self) -> None:
-        """Wait until all that was committed is on disk."""
-        if self.writer.ahead:
-            self.run(lambda: self.connection.execute(FLUSH))
+        """Wait until all commits have reached the disk."""
+        if self.writer.ahead_of_disk:
+            self.run_in_commit(lambda: self.connection.execute(FLUSH))
 
     def close(self) -> None:
-        """Wait for those who write, and let go of the file."""
+        """Wait for concurrent writers, close the database and release its lock."""
         self.check_process()
-        with suppress(sqlite3.Error):  # a full disk must not keep it open
+        with suppress(sqlite3.Error):  # a full disk must not prevent closing
             self.writer.close(self._close_reader)
         self._place.release()
 
-    def give_numbers_again(self) -> None:
-        """Note that the newest decision is deleted: the next of any experiment has its number."""
+    def forget_numbers(self) -> None:
+        """Note that the newest decision was deleted: the next of any experiment gets its number."""
         for ages in self.ages.values():
-            ages.begin_again()
+            ages.forget_numbers()
 
-    def check_place(self) -> None:
-        """Raise if the file is not any more where it was opened."""
+    def check_location(self) -> None:
+        """Raise if the file is no longer where it was opened."""
         self.check_process()
-        self.writer.check_place()
+        self.writer.check_location()
 
     def check_process(self) -> None:
         """Refuse a store that a forked child inherited: SQLite would damage it."""

@@ -1,4 +1,4 @@
-"""Who opens a store, and for which experiment: what a file must fit before it is written to."""
+"""The lock on a store's file, and the claim that the file must fit before it is opened."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
-from posse.live.store.records import text
+from posse.live.store.records import validate_text
 
-DEFAULT = "default"  # the experiment of files without tables of experiments
+DEFAULT = "default"  # the name of an experiment without a name
 
 
 @dataclass(frozen=True)
-class Claim:
-    """An experiment and its fingerprint, and the name of the agent if it has one.
+class StoreClaim:
+    """The experiment that opens a store, its fingerprint, and the name of the agent if it has one.
 
-    equal: further fingerprints that a file may hold in its place; it keeps the one that it holds.
-    An experiment that a file does not hold yet fits every file.
+    accepted_fingerprints: further fingerprints that a file may have; it stays with the one it has.
+    An experiment that is not yet in a file fits every file.
     """
 
     experiment: str
     fingerprint: str
-    equal: tuple[str, ...] = ()
+    accepted_fingerprints: tuple[str, ...] = ()
     owner: str | None = None
 
     def __post_init__(self) -> None:
-        """Names that a file can hold."""
-        text("experiment", self.experiment)
+        """Validate the names."""
+        validate_text("experiment", self.experiment)
         if self.owner is not None:
-            text("owner", self.owner)
+            validate_text("owner", self.owner)
 
-    def check(self, connection: sqlite3.Connection, path: str) -> None:
-        """Refuse a file of another agent, or of other evidence under the experiment's name."""
-        owner = owner_of(connection)
+    def check_file(self, connection: sqlite3.Connection, path: str) -> None:
+        """Refuse a file of another agent, or with other evidence under the experiment's name."""
+        owner = read_owner(connection)
         if self.owner is not None and owner not in (None, self.owner):
             raise ValueError(
                 f"{path} is the store of {owner}: set name back to it, or give {self.owner} a "
                 "new store"
             )
-        stored = _fingerprint(connection, self.experiment)
-        if stored is not None and stored not in (self.fingerprint, *self.equal):
-            wanted = _version_of(self.fingerprint)
-            if _version_of(stored) != wanted:
+        stored = _read_fingerprint(connection, self.experiment)
+        if stored is not None and stored not in (self.fingerprint, *self.accepted_fingerprints):
+            version = _fingerprint_version(self.fingerprint)
+            if _fingerprint_version(stored) != version:
                 raise ValueError(
-                    f"{path} has fingerprints of version {_version_of(stored)} and this Posse "
-                    f"reads version {wanted}: start the agent with the Posse that wrote it, or "
-                    "give it a new store"
+                    f"{path} has fingerprints of version {_fingerprint_version(stored)} and this "
+                    f"Posse reads version {version}: start the agent with the Posse that wrote it, "
+                    "or give it a new store"
                 )
-            which = "" if self.experiment == DEFAULT else f" in the experiment {self.experiment}"
+            where = "" if self.experiment == DEFAULT else f" in the experiment {self.experiment}"
             raise ValueError(
                 f"{path} holds evidence of another exchange, family, prior, reward_range, "
-                f"half_life or stop (and with stop reward_window){which} ({stored!r}, and this "
+                f"half_life or stop (and with stop reward_window){where} ({stored!r}, and this "
                 f"agent is {self.fingerprint!r}): set them back in agent.toml, make another "
                 "experiment, or give it a new store"
             )
 
-    def enter(self, connection: sqlite3.Connection) -> tuple[int, str]:
-        """The experiment's number and fingerprint, written if new; within a transaction."""
+    def register_experiment(self, connection: sqlite3.Connection) -> tuple[int, str]:
+        """Return the experiment's number and fingerprint, inserted if new; within a transaction."""
         if self.owner is not None:
             connection.execute("UPDATE agent SET owner = ? WHERE owner IS NULL", (self.owner,))
         connection.execute(
@@ -72,30 +72,30 @@ class Claim:
         return int(number), str(fingerprint)
 
 
-def _version_of(fingerprint: str) -> str:
-    """The version at the head of a fingerprint, such as 1 of '1-9f86'."""
+def _fingerprint_version(fingerprint: str) -> str:
+    """Return the version at the head of a fingerprint, such as 1 of '1-9f86'."""
     version, dash, _ = fingerprint.partition("-")
     return version if dash else "none"
 
 
-def owner_of(connection: sqlite3.Connection) -> str | None:
-    """The name of the agent that first opened the file, if it had one."""
+def read_owner(connection: sqlite3.Connection) -> str | None:
+    """Return the name of the agent that first opened the file, if it had one."""
     (owner,) = connection.execute("SELECT owner FROM agent").fetchone()
     return None if owner is None else str(owner)
 
 
-def _fingerprint(connection: sqlite3.Connection, experiment: str) -> str | None:
+def _read_fingerprint(connection: sqlite3.Connection, experiment: str) -> str | None:
     query = "SELECT fingerprint FROM experiment WHERE name = ?"
     row = connection.execute(query, (experiment,)).fetchone()
     return None if row is None else str(row[0])
 
 
-# The place of a database file: held by one process, under one name, as long as it is open.
+# --- the lock: one process, under one name, as long as the file is open
 #
-# A lock file beside it keeps a second agent out. Linux locks the database file itself, too, so
-# that neither a lock file that was removed nor another path to the same file lets one in.
-# (Elsewhere such a lock would stand in the way of SQLite's own: there, as on Linux, every commit
-# looks whether both files are still the ones that were opened.)
+# A lock file beside the database keeps a second agent out. On Linux the database file is locked
+# too, so that neither a removed lock file nor another path to the same file lets one in. Elsewhere
+# such a lock would conflict with SQLite's own; everywhere, every commit checks that both files are
+# still the ones that were opened.
 
 if sys.platform == "win32":
     import msvcrt
@@ -103,53 +103,55 @@ else:
     import fcntl
 
 
-class Held(ValueError):
-    """Another one holds the file."""
+class StoreLocked(ValueError):
+    """The file is locked by another process or store."""
 
 
-class Displaced(RuntimeError):
-    """The file, or its lock, is not any more where it was opened."""
+class StoreMoved(RuntimeError):
+    """The file or its lock is no longer where it was opened."""
 
 
-class Place:
-    """An exclusive hold on the database at `path` until `release` or the end of the process."""
+class FileLock:
+    """An exclusive lock on the database at `path` until `release` or the end of the process."""
 
     def __init__(self, path: Path) -> None:
-        """Take the lock beside it; the database may not be there yet."""
+        """Lock the lock file beside the database, which may not exist yet."""
         self.path = path
         self._lock_path = path.with_name(path.name + ".lock")
-        self._names = str(self._lock_path), str(path)  # of which every commit asks
+        self._names = str(self._lock_path), str(path)  # which every commit checks
         self._handles: list[int] = []
         self._inodes: dict[Path, tuple[int, int]] = {}
         self._lost = ""
-        self._take(self._lock_path, os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600))
-        _held.add(self)
+        self._lock_descriptor(
+            self._lock_path, os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
+        )
+        _open_locks.add(self)
 
-    def hold(self) -> None:
-        """Hold the database file itself, which is there now and has no second name."""
-        seen = self.path.stat()
-        inode = seen.st_dev, seen.st_ino
+    def lock_database(self) -> None:
+        """Lock the database file itself, which exists now and must have no second name."""
+        status = self.path.stat()
+        inode = status.st_dev, status.st_ino
         with _registry:
-            # a descriptor more of a file that SQLite has open here may not even be closed: with
-            # it, the locks of SQLite on that file would go
-            if any(inode == each._inodes.get(each.path) for each in _held):
-                raise self._refusal()
+            # A further descriptor of a file that SQLite has open here must not even be closed:
+            # POSIX would drop SQLite's own locks on that file with it.
+            if any(inode == lock._inodes.get(lock.path) for lock in _open_locks):
+                raise self._locked_error()
             if sys.platform == "linux":
-                self._take(self.path, os.open(self.path, os.O_RDWR))
-            self._inodes[self.path] = _inode(self.path)
-        if seen.st_nlink > 1:
+                self._lock_descriptor(self.path, os.open(self.path, os.O_RDWR))
+            self._inodes[self.path] = _read_inode(self.path)
+        if status.st_nlink > 1:
             raise ValueError(
-                f"{self.path} has {seen.st_nlink} names (hard links), and an agent could be "
+                f"{self.path} has {status.st_nlink} names (hard links), and an agent could be "
                 "started on each: remove the others, or make them copies"
             )
 
-    def check(self) -> None:
-        """Raise if the database or its lock was moved, removed, replaced or given a second name."""
+    def check_location(self) -> None:
+        """Raise if database or lock file was moved, removed, replaced or given a second name."""
         if not self._lost:
             try:
                 lock, database = (os.stat(name) for name in self._names)
             except OSError as error:
-                self._lost = f"{error.filename} cannot be found any more"
+                self._lost = f"{error.filename} cannot be found"
             else:
                 if (database.st_dev, database.st_ino) != self._inodes[self.path]:
                     self._lost = f"{self.path} was replaced by another file"
@@ -158,15 +160,15 @@ class Place:
                 elif database.st_nlink > 1:
                     self._lost = f"{self.path} was given a second name (a hard link)"
         if self._lost:
-            raise Displaced(
-                f"{self._lost} while the agent was running, and nothing more is kept: stop the "
-                "agent, put the files in order, start it again"
+            raise StoreMoved(
+                f"{self._lost} while the agent was running; nothing more is stored: stop the "
+                "agent, put the files back, start it again"
             )
 
     def release(self) -> None:
-        """Let go; the lock file stays, or two processes could lock two files of its name.
+        """Release the locks; the lock file stays, else two processes could each lock one.
 
-        Only once SQLite has closed the database: see `hold`.
+        Only after SQLite has closed the database: see `lock_database`.
         """
         with _registry:
             self._inodes.clear()
@@ -175,39 +177,41 @@ class Place:
             for handle in handles:
                 os.close(handle)
 
-    def _take(self, path: Path, handle: int) -> None:
+    def _lock_descriptor(self, path: Path, handle: int) -> None:
         try:
             if sys.platform == "win32":
                 msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
             else:
                 # flock, not lockf: it also refuses a second opener within the same process
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:  # each system has its own kind
+        except OSError as error:  # of a kind that depends on the system
             os.close(handle)
-            raise self._refusal() from error
+            raise self._locked_error() from error
         self._handles.append(handle)
-        self._inodes[path] = _inode(path)
+        self._inodes[path] = _read_inode(path)
 
-    def _refusal(self) -> Held:
-        return Held(f"{self.path} is held by a running agent: stop it first or name another store")
-
-
-def _inode(path: Path) -> tuple[int, int]:
-    seen = path.stat()
-    return seen.st_dev, seen.st_ino
+    def _locked_error(self) -> StoreLocked:
+        return StoreLocked(
+            f"{self.path} is locked by a running agent: stop it first or use another store"
+        )
 
 
-_held: weakref.WeakSet[Place] = weakref.WeakSet()
+def _read_inode(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+_open_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
 _registry = threading.RLock()
 
 
-def _let_go() -> None:
-    """Close what a forked child inherits, or the locks would outlive their process in it."""
+def _release_after_fork() -> None:
+    """Close inherited descriptors in a forked child, else the locks would outlive their process."""
     global _registry
-    _registry = threading.RLock()  # a thread that is not in the child may have held it
-    for place in list(_held):
+    _registry = threading.RLock()  # a thread that the child does not have may have locked it
+    for place in list(_open_locks):
         place.release()
 
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_let_go)
+    os.register_at_fork(after_in_child=_release_after_fork)

@@ -1,4 +1,9 @@
-"""The disk as a commit sees it: the one place where a simulation lets it fail."""
+"""Group commit: concurrent writers share one commit and wait until it is on disk.
+
+There is no thread and no timer. The first writer commits at once; writers that arrive meanwhile
+queue, and the first of them commits for all. Turns follow the order of arrival: otherwise a writer
+that returns at once would always precede those that have to be woken.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +14,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
-from posse.live.store.file_lock import Displaced
-from posse.live.store.transactions import Keepers
+from posse.live.store.file_lock import StoreMoved
+from posse.live.store.transactions import ParticipantStates
 
 
 class Disk:
-    """A disk that works, as well as it does.
+    """The disk as a commit sees it: the one place where a simulation injects faults.
 
     For faults, override a method and raise `sqlite3.OperationalError` in it (a full disk before
     `begin`, a failed write or sync in `commit`): all of that commit is then rolled back. When
-    `commit` returns for `durable`, the files at the store's path and at path + "-wal" hold all
+    `commit` returns for `durable`, the files at the store's path and at path + "-wal" contain all
     that a power failure leaves; at any other time copies of both are what a kill leaves. A store
-    is opened at once from such copies, best in memory (/dev/shm).
+    opens from such copies at once, best in memory (/dev/shm).
     """
 
     def begin(self, connection: sqlite3.Connection) -> None:
@@ -32,23 +37,17 @@ class Disk:
         connection.execute("COMMIT")
 
 
-# Group commit: those who write at the same time share one commit and wait until it is on disk.
-#
-# There is no thread and no timer. Whoever comes first commits at once; those who come meanwhile
-# queue, and the first of them commits for all. The turn goes round in the order of arrival: else
-# one who comes back at once would always be there before those who have to be woken.
-
 T = TypeVar("T")
 
 FLUSH = "UPDATE agent SET flushed = flushed + 1"  # SQLite syncs no commit that changes no byte
 
 
 class StoreError(RuntimeError):
-    """The store could not write; nothing of what was asked was kept, and it may be asked again."""
+    """The store could not write; nothing of the request was stored, and it may be repeated."""
 
 
 class _Job:
-    """A piece of work in the queue, and what came of it."""
+    """A piece of work in the queue, and its result."""
 
     def __init__(self, work: Callable[[], Any] = lambda: None, durable: bool = True) -> None:
         self.work = work
@@ -59,239 +58,240 @@ class _Job:
 
 
 class Writer:
-    """The only one to write through `connection`, in one transaction at a time."""
+    """The only writer of `connection`, one transaction at a time."""
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         name: str,
-        hooks: Keepers,
+        hooks: ParticipantStates,
         disk: Disk,
-        place: Callable[[], None],  # raises Displaced if the file is not any more where it was
+        place: Callable[[], None],  # raises StoreMoved
     ) -> None:
         self.connection = connection
         self.commits = 0
-        # of the disk: whether a power failure would undo the last commit. At first it may be so:
-        # a process that was killed while it waited for the disk left what it had not acknowledged
-        self.ahead = True
-        self._durable = True  # how the connection commits now
-        self._suspect = False  # whether the disk failed, and may have dropped what was before
+        # Whether a power failure would undo the last commit. True at first: a process that was
+        # killed while it waited for the disk left commits that it had not acknowledged.
+        self.ahead_of_disk = True
+        self._durable = True  # the present mode of the connection
+        self._suspect = False  # the disk failed, and may have dropped earlier pages
         self._name = name
-        self._hooks = hooks
+        self.participants = hooks
         self._disk = disk
-        self._place = place
+        self._check_file_location = place
         self._turn = threading.Condition()
         self._busy = False
         self._closed = False
-        self._owner: int | None = None  # the thread that is inside `transaction`
-        self._failed: Exception | None = None  # why that transaction can only be rolled back
-        self._waits = False  # whether some work in it must be on disk when it ends
-        self._queue: list[_Job] = []
-        self._line: deque[_Job] = deque()  # who waits for the turn: of the queue, or to be alone
+        self._owner: int | None = None  # the thread inside `transaction`
+        self._failed: Exception | None = None  # why it can only be rolled back
+        self._must_reach_disk = False  # some work in it must be on disk when it ends
+        self.queue: list[_Job] = []
+        self.waiting: deque[_Job] = deque()  # jobs in order of arrival: queued, or to run alone
 
     @property
-    def mine(self) -> bool:
+    def in_transaction(self) -> bool:
         """Whether this thread is inside `transaction`."""
         return self._owner == threading.get_ident()
 
-    def run(self, work: Callable[[], T], durable: bool = True) -> T:
-        """Do `work` in this thread's transaction, or in a shared one that is then on disk.
+    def run_in_commit(self, work: Callable[[], T], durable: bool = True) -> T:
+        """Run `work` in this thread's transaction, or in a shared one that is then on disk.
 
-        Work raises before it writes, or fails as SQLite does: then the whole commit fails. What
-        need not be `durable` survives the process at once, and a power failure when a later
+        Work raises before it writes, or fails as SQLite does: then the whole commit fails. Work
+        that need not be `durable` survives the process at once, and a power failure when a later
         commit is on disk.
         """
-        if self.mine:
-            self._waits |= durable
-            return self._joined(work)
+        if self.in_transaction:
+            self._must_reach_disk |= durable
+            return self._run_joined(work)
         job = _Job(work, durable)
         with self._turn:
-            self._check()
-            self._queue.append(job)
-            self._wait(job)
+            self._check_open()
+            self.queue.append(job)
+            self._wait_for_turn(job)
             if not job.done:
-                self._check()
+                self._check_open()
                 self._busy = True
-                batch = self._queue
-                self._queue = []
+                batch = self.queue
+                self.queue = []
         if not job.done:
             try:
-                self._commit(batch)
+                self._commit_batch(batch)
             finally:
-                self._next(batch)
+                self._pass_turn(batch)
         if job.error is not None:
             raise job.error
         return cast(T, job.result)
 
     @contextmanager
-    def transaction(self, durable: bool = True, look: bool = True) -> Iterator[None]:
-        """Commit what this thread writes within as one, or nothing of it.
+    def transaction(self, durable: bool = True, mark_dirty: bool = True) -> Iterator[None]:
+        """Commit all writes of this thread within, or none of them.
 
-        If it is not `durable` but some work in it is, a second commit waits for the disk. look:
-        whether every participant is asked for changes, also one that had no reward.
+        If it is not `durable` but some work in it is, a second commit waits for the disk.
+        mark_dirty: whether every participant is asked for changes, also one that had no reward.
         """
         with self._turn:
-            self._wait(_Job())
-            self._check()
+            self._wait_for_turn(_Job())
+            self._check_open()
             self._busy = True
         try:
-            with self._attempt(durable):
-                if look:
-                    self._hooks.look()
+            with self._attempt_commit(durable):
+                if mark_dirty:
+                    self.participants.mark_all_dirty()
                 self._owner = threading.get_ident()
                 self._failed = None
-                self._waits = False
+                self._must_reach_disk = False
                 try:
                     yield
                     if self._failed is not None:
                         raise self._failed
-                    self._hooks.before_commit()
+                    self.participants.before_commit()
                 finally:
                     self._owner = None
-            if self._waits and self.ahead:
-                with self._attempt(durable=True):
+            if self._must_reach_disk and self.ahead_of_disk:
+                with self._attempt_commit(durable=True):
                     self.connection.execute(FLUSH)
-        except (sqlite3.Error, Displaced) as error:
-            raise self._explain(error) from error
+        except (sqlite3.Error, StoreMoved) as error:
+            raise self._explain_error(error) from error
         finally:
-            self._next([])
+            self._pass_turn([])
 
-    def check_place(self) -> None:
-        """Raise if the file is not any more where it was opened."""
+    def check_location(self) -> None:
+        """Raise if the file is no longer where it was opened."""
         try:
-            self._place()
-        except Displaced as error:
-            raise self._explain(error) from error
+            self._check_file_location()
+        except StoreMoved as error:
+            raise self._explain_error(error) from error
 
     def close(self, last: Callable[[], None]) -> None:
-        """Wait for one's turn, do `last`, and refuse all that comes later."""
+        """Wait for the turn, run `last`, and refuse all later work."""
         with self._turn:
-            self._wait(_Job())
+            self._wait_for_turn(_Job())
             if self._closed:
                 return
             self._closed = True
             try:
-                self._sync(True)
+                self._set_durability(True)
                 last()
             finally:
                 self.connection.close()
                 self._turn.notify_all()
 
-    def _wait(self, job: _Job) -> None:
-        """Wait in line for one's turn, or until another has done the job or closed the store."""
-        if self.mine:  # it would wait for itself
+    def _wait_for_turn(self, job: _Job) -> None:
+        """Wait for the turn, or until another thread did the job or closed the store."""
+        if self.in_transaction:  # it would wait for itself (deadlock)
             raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
-        if not (self._busy or self._line):
+        if not (self._busy or self.waiting):
             return
-        self._line.append(job)
+        self.waiting.append(job)
         try:
-            while not (job.done or self._closed) and (self._busy or self._line[0] is not job):
+            while not (job.done or self._closed) and (self._busy or self.waiting[0] is not job):
                 self._turn.wait()
         except BaseException:
-            self._turn.notify_all()  # the next in line may have been woken in vain
+            self._turn.notify_all()  # the next in line may have been woken for nothing
             raise
         finally:
             if not job.done:
-                self._line.remove(job)
+                self.waiting.remove(job)
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         """Refuse to work on a closed store."""
         if self._closed:
             raise StoreError(f"{self._name} is closed: open it again")
 
-    def _joined(self, work: Callable[[], T]) -> T:
-        """Do `work` in the open transaction, which an error of SQLite spoils."""
-        if self._failed is not None:  # SQLite may have ended it: a write would now commit alone
+    def _run_joined(self, work: Callable[[], T]) -> T:
+        """Run `work` in the open transaction, which an error of SQLite spoils."""
+        # SQLite may have ended the transaction: a write would now commit alone
+        if self._failed is not None:
             raise self._failed
         try:
             return work()
         except sqlite3.Error as error:
-            self._failed = self._explain(error)
+            self._failed = self._explain_error(error)
             raise self._failed from error
 
-    def _commit(self, batch: list[_Job]) -> None:
-        """Do a batch in one transaction; if that fails, every one of them fails."""
+    def _commit_batch(self, batch: list[_Job]) -> None:
+        """Run a batch in one transaction; if the commit fails, every job fails."""
         try:
-            with self._attempt(any(job.durable for job in batch)):
+            with self._attempt_commit(any(job.durable for job in batch)):
                 for job in batch:
                     try:
                         job.result = job.work()
                     except sqlite3.Error:
                         raise
-                    except Exception as error:  # raised before it wrote: its caller's alone
+                    except Exception as error:  # raised before it wrote: concerns its caller only
                         job.error = error
-                self._hooks.before_commit()
+                self.participants.before_commit()
         except BaseException as error:
             for job in batch:
                 if job.error is None:
-                    job.error = self._explain(error)
+                    job.error = self._explain_error(error)
                     job.error.__cause__ = error
             if not isinstance(error, Exception):
                 raise
 
     @contextmanager
-    def _attempt(self, durable: bool) -> Iterator[None]:
-        """Begin, and end with a commit or with everything as it was, in memory too."""
+    def _attempt_commit(self, durable: bool) -> Iterator[None]:
+        """Begin, then commit, or restore everything as it was, in memory too."""
         committed = False
         before = self.connection.total_changes
         try:
-            self._sync(durable)
-            self._mend()
+            self._set_durability(durable)
+            self._rewrite_suspect_log()
             self._disk.begin(self.connection)
             yield
-            self._place()
+            self._check_file_location()
             self._disk.commit(self.connection, durable)
             committed = True
-            if self.connection.total_changes != before:  # else nothing was synced, either
-                self.ahead = not durable
+            if self.connection.total_changes != before:  # else nothing was synced
+                self.ahead_of_disk = not durable
             self.commits += 1
         except sqlite3.Error as error:
-            self._suspect |= _code(error) == sqlite3.SQLITE_IOERR
+            self._suspect |= _error_code(error) == sqlite3.SQLITE_IOERR
             raise
         finally:
             if not committed:
                 with suppress(sqlite3.Error):  # SQLite may have rolled back by itself
                     self.connection.execute("ROLLBACK")
-            self._hooks.after(committed)
+            self.participants.after_commit(committed)
 
-    def _sync(self, durable: bool) -> None:
-        """Let commits wait for the disk or not; one that does waits for all before it, too."""
+    def _set_durability(self, durable: bool) -> None:
+        """Set whether commits wait for the disk; one that does also waits for all earlier ones."""
         if durable != self._durable:
             self.connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._durable = durable
 
-    def _mend(self) -> None:
-        """After a failed write or sync, write everything again before anything is added.
+    def _rewrite_suspect_log(self) -> None:
+        """Write everything again after a failed write or sync, before anything is added.
 
-        A system may drop what it could not write, and report no error the next time: then what
-        follows in the log would be unreadable after a power failure.
+        A system may drop pages that it could not write and report no error the next time: then all
+        that follows in the log would be unreadable after a power failure.
         """
         if self._suspect:
             busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
-                raise sqlite3.OperationalError("the disk failed, and somebody still reads")
+                raise sqlite3.OperationalError("the disk failed, and a reader is still active")
             self._suspect = False
 
-    def _next(self, batch: list[_Job]) -> None:
-        """Give the turn to those who wait, and their answers to those of the batch."""
+    def _pass_turn(self, batch: list[_Job]) -> None:
+        """Pass the turn to the next in line, and the results to the callers of the batch."""
         with self._turn:
             self._busy = False
             for job in batch:
                 job.done = True
-            if self._line:
-                self._line = deque(job for job in self._line if not job.done)
+            if self.waiting:
+                self.waiting = deque(job for job in self.waiting if not job.done)
                 self._turn.notify_all()
 
-    def _explain(self, error: BaseException) -> StoreError:
-        """Say in one line what went wrong and what to do."""
-        if isinstance(error, Displaced):
+    def _explain_error(self, error: BaseException) -> StoreError:
+        """Explain in one line what went wrong and what to do."""
+        if isinstance(error, StoreMoved):
             return StoreError(str(error))
-        full = _code(error) == sqlite3.SQLITE_FULL
-        advice = "free some space and ask again" if full else "see to it and ask again"
+        full = _error_code(error) == sqlite3.SQLITE_FULL
+        advice = "free some space and retry" if full else "check the disk and retry"
         return StoreError(f"{self._name} could not be written ({error}): {advice}")
 
 
-def _code(error: BaseException) -> int | None:
-    """The kind of an error of SQLite."""
+def _error_code(error: BaseException) -> int | None:
+    """Return the primary code of an SQLite error."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else int(code) & 0xFF

@@ -1,4 +1,4 @@
-"""Records of the store: decisions, their rewards, and the errors about them."""
+"""Records of the store: decisions with their rewards, and the errors about them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from posse.contexts import Features
 
 
 class Conflict(ValueError):
-    """A reward for a decision that is settled otherwise."""
+    """A reward for a decision that is settled with another one."""
 
 
-class Late(Conflict):
-    """A reward that came after the window of its decision had closed, by so many seconds."""
+class LateReward(Conflict):
+    """A reward that came `lateness` seconds after the reward window had closed."""
 
     def __init__(self, sentence: str, lateness: float = 0.0) -> None:
         super().__init__(sentence)
         self.lateness = lateness
 
 
-class Void(Conflict):
-    """A reward for a decision that was open in a copy of the disk which was put back."""
+class VoidReward(Conflict):
+    """A reward for a decision that was open in a restored copy of the store."""
 
 
 class Unknown(ValueError):
-    """A reward for a decision that the store does not hold."""
+    """A reward for a decision that the store does not have."""
 
 
-class Outcome(Enum):
-    """What a reward was: the first of its decision, or the same again."""
+class RewardOutcome(Enum):
+    """The outcome of a reward: the first of its decision, or a repetition."""
 
     NEW = "new"
     REPEATED = "repeated"
@@ -39,15 +39,15 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """A choice of an arm, and what became of it.
+    """A choice of an arm with its propensity, and its reward, which may be delayed.
 
-    `settled` is when its reward came, or its window closed (`silent`), perhaps without a reward;
-    `closed` when its evidence became final. `assumed` is the reward that was counted for it from
-    the start, None if none was; `made` the incarnation in which it was made (0: not known). `void`:
+    `settled` is the time of the reward, or of the closing of the window (`silent`), perhaps without
+    a reward; `closed` the time from which the evidence is final. `assumed` is the reward counted
+    from the start, None if none was; `made` the incarnation that decided (0: unknown). `void`:
     closed without evidence, as another future of this agent may have counted it. `allowed` and
-    `probabilities`, if known, are as `offers` writes them. `context` is what was known of the
-    visitor, as JSON, and `log_odds` where what was assumed is linearised; `features`, which no file
-    has, are those of the context.
+    `probabilities`, if known, are as `ArmLists` and `pack_probabilities` write them. `context` is
+    the visitor's, as JSON, and `log_odds` the point of linearisation of `assumed`; `features`,
+    which are not stored, are those of the context.
     """
 
     id: str
@@ -68,8 +68,8 @@ class DecisionRecord:
     features: Features | None = field(default=None, compare=False, repr=False)
 
 
-def text(name: str, value: Any) -> str:
-    """Check a name that a file can hold."""
+def validate_text(name: str, value: Any) -> str:
+    """Validate a text that a file can store."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"{name} must be a text that is not empty, got {value!r}")
     try:
@@ -79,8 +79,8 @@ def text(name: str, value: Any) -> str:
     return value
 
 
-def number(name: str, value: Any) -> float:
-    """Check a finite number, of any type that is one."""
+def validate_number(name: str, value: Any) -> float:
+    """Validate a finite number of any numeric type."""
     if type(value) is float and math.isfinite(value):
         return value
     try:

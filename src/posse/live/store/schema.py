@@ -1,4 +1,4 @@
-"""The SQLite schema: atomic creation, integrity and version check before use."""
+"""The SQLite schema: atomic creation, and checks of integrity and version before use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from posse.live.store.file_lock import Claim
+from posse.live.store.file_lock import StoreClaim
 
 APPLICATION = 0x706F7373  # "poss", in the header of the file
 
@@ -18,7 +18,7 @@ SCHEMA = (
     "CREATE TABLE agent (owner TEXT, flushed INTEGER NOT NULL DEFAULT 0)",
     "CREATE TABLE experiment (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, "
     "fingerprint TEXT NOT NULL)",
-    # with rows, or all above 1 kB would overflow: a changed entry should write one page
+    # with row ids, else values above 1 kB would overflow: a changed entry should write one page
     "CREATE TABLE exchange (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
     "part TEXT NOT NULL, value TEXT NOT NULL, UNIQUE (experiment, part))",
     "CREATE TABLE kept (experiment INTEGER NOT NULL, key TEXT NOT NULL, "
@@ -43,8 +43,8 @@ SCHEMA = (
 )
 
 
-def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
-    """Connect to a file that is there, with commits that wait for the disk."""
+def open_connection(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
+    """Open an existing file, with commits that wait for the disk."""
     mode = "ro" if readonly else "rw"
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
@@ -58,16 +58,16 @@ def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def create(path: Path) -> None:
-    """Make a new file under another name, so that a crash leaves it whole or not there."""
-    left = path.with_name(path.name + "-wal")
-    if left.exists() and left.stat().st_size:  # SQLite would replay it into the new file
-        raise ValueError(f"{path} is gone but {left} is there: bring it back or move that away")
-    fresh = path.with_name(path.name + ".new")
-    for name in (fresh, fresh.with_name(fresh.name + "-journal")):
+def create_file(path: Path) -> None:
+    """Create a file under another name first, so that a crash leaves a whole file or none."""
+    leftover = path.with_name(path.name + "-wal")
+    if leftover.exists() and leftover.stat().st_size:  # SQLite would replay it into the new file
+        raise ValueError(f"{path} is missing but {leftover} exists: restore it or move that away")
+    new_path = path.with_name(path.name + ".new")
+    for name in (new_path, new_path.with_name(new_path.name + "-journal")):
         name.unlink(missing_ok=True)
-    fresh.touch(0o600)  # it tells what every visitor was shown
-    with closing(connect(fresh)) as connection:
+    new_path.touch(0o600)  # private: it records what every visitor was shown
+    with closing(open_connection(new_path)) as connection:
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA:
@@ -75,7 +75,7 @@ def create(path: Path) -> None:
         connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
-    fresh.replace(path)
+    new_path.replace(path)
     if os.name == "posix":  # elsewhere folders cannot be flushed
         handle = os.open(path.parent, os.O_RDONLY)
         try:
@@ -84,15 +84,15 @@ def create(path: Path) -> None:
             os.close(handle)
 
 
-def check(path: Path, claim: Claim | None = None) -> None:
-    """Refuse a file that is damaged, foreign, or of another version or agent, unchanged."""
-    damaged = f"{path} is damaged or no store ({{}}): move it away or name another"
+def check_file(path: Path, claim: StoreClaim | None = None) -> None:
+    """Refuse a file that is damaged, foreign, or of another version or agent."""
+    damaged = f"{path} is damaged or not a store ({{}}): move it away or use another"
     try:
         size = path.stat().st_size
-        with closing(connect(path, readonly=True)) as connection:
-            found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
-            if found != ["ok"]:
-                raise ValueError(damaged.format(" ".join(found[0].split())))
+        with closing(open_connection(path, readonly=True)) as connection:
+            problems = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
+            if problems != ["ok"]:
+                raise ValueError(damaged.format(" ".join(problems[0].split())))
             page, application, version = (
                 connection.execute(f"PRAGMA {name}").fetchone()[0]
                 for name in ("page_size", "application_id", "user_version")
@@ -100,18 +100,18 @@ def check(path: Path, claim: Claim | None = None) -> None:
             wal = path.with_name(path.name + "-wal")
             # with a WAL the last page may be half written, and is read from there
             if size == 0 or (size % page and not (wal.exists() and wal.stat().st_size)):
-                raise ValueError(damaged.format("it is cut short"))
+                raise ValueError(damaged.format("it is truncated"))
             if application != APPLICATION:
-                raise ValueError(f"{path} is a SQLite file but no store of Posse: name another")
+                raise ValueError(f"{path} is a SQLite file but not a store of Posse: use another")
             if version != VERSION:
                 raise ValueError(
                     f"{path} has schema {version} and this Posse reads schema {VERSION}: start "
                     "the agent with the Posse that wrote it, or give it a new store"
                 )
             if claim is not None:
-                claim.check(connection, str(path))
+                claim.check_file(connection, str(path))
     except (sqlite3.DatabaseError, TypeError) as error:
-        # a file that cannot be read now, on a full disk for one, is not a damaged one
+        # a file that cannot be read now, e.g. on a full disk, is not damaged
         if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in (
             sqlite3.SQLITE_BUSY,
             sqlite3.SQLITE_CANTOPEN,
@@ -120,6 +120,6 @@ def check(path: Path, claim: Claim | None = None) -> None:
             sqlite3.SQLITE_PERM,
         ):
             raise ValueError(
-                f"{path} cannot be read ({error}): see to the disk, its space and permissions"
+                f"{path} cannot be read ({error}): check the disk, its space and permissions"
             ) from error
         raise ValueError(damaged.format(error)) from error

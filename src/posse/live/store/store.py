@@ -12,38 +12,46 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from posse.live.store.clock import Ages
-from posse.live.store.decisions import COLUMNS, Decisions, check, given, of_columns
+from posse.live.store.clock import DecisionAges
+from posse.live.store.decisions import (
+    COLUMNS,
+    DecisionTable,
+    decode_row,
+    validate_decision,
+    validate_reward,
+)
 from posse.live.store.file import StoreFile
-from posse.live.store.file_lock import DEFAULT, Claim
+from posse.live.store.file_lock import DEFAULT, StoreClaim
 from posse.live.store.group_commit import Disk
-from posse.live.store.records import DecisionRecord, Outcome, number, text
-from posse.live.store.timeline import Events, Points
-from posse.live.store.transactions import Participant, dump
+from posse.live.store.records import DecisionRecord, RewardOutcome, validate_number, validate_text
+from posse.live.store.timeline import EventLog, HistoryPoints
+from posse.live.store.transactions import Participant, encode_parts
 
 NEWEST = "SELECT coalesce(max(number), 0) FROM decision"
-CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long
+CHUNK_DECISIONS = 1000  # that one commit expires or deletes, so that rewards need not wait long
 
 
 class Store:
-    """One experiment's durable state; any number of threads may use it, one process at a time.
+    """The durable state of one experiment, for any number of threads of one process at a time.
 
-    Several experiments share a file (`beside`), and then its commits, its lock and its `close`.
+    Several experiments share a file (`open_experiment`), and then its commits, lock and `close`.
     """
 
     def __init__(
-        self, file: StoreFile, claim: Claim, monotonic: Callable[[], float] = times.monotonic
+        self, file: StoreFile, claim: StoreClaim, monotonic: Callable[[], float] = times.monotonic
     ) -> None:
-        self._file = file
+        self.file = file
         self.experiment = claim.experiment
-        self._number, self.fingerprint = file.enter(claim)
-        self._keeper = file.keepers.each[self._number]
-        self._decisions = Decisions(file.connection, self._number, self._keeper)
-        self.points, self.events = Points(file, self._number), Events(file, self._number)
+        self._number, self.fingerprint = file.enter_experiment(claim)
+        self.participant_state = file.participants.by_experiment[self._number]
+        self._decisions = DecisionTable(file.connection, self._number, self.participant_state)
+        self.points = HistoryPoints(file, self._number)
+        self.events = EventLog(file, self._number)
         self._monotonic = monotonic
         latest = "SELECT max(time) FROM decision WHERE experiment = ?"
-        (((newest,),), ((time,),)) = self._read(NEWEST), self._read(latest, (self._number,))
-        self._ages = file.ages.setdefault(self._number, Ages(newest, time, monotonic))
+        newest = self.read_rows(NEWEST)[0][0]
+        time = self.read_rows(latest, (self._number,))[0][0]
+        self._ages = file.ages.setdefault(self._number, DecisionAges(newest, time, monotonic))
 
     @classmethod
     def open(
@@ -51,40 +59,45 @@ class Store:
         path: str | os.PathLike[str],
         *,
         fingerprint: str,
-        equal: Sequence[str] = (),
+        accepted_fingerprints: Sequence[str] = (),
         experiment: str = DEFAULT,
         owner: str | None = None,
         disk: Disk | None = None,
         monotonic: Callable[[], float] = times.monotonic,
     ) -> Store:
-        """Open the store of an agent, made if it is not there, and hold it until `close`.
+        """Open and lock the store of an agent until `close`; it is created if it does not exist.
 
-        equal: fingerprints that a file may hold in place of the first, and then keeps. owner: the
-        name of the agent; the first that opens a file stays in it, and any other is refused. disk,
-        monotonic: a disk that fails and another clock, for simulations.
+        accepted_fingerprints: further fingerprints that the file may have, and then keeps. owner:
+        the name of the agent; the first that opens a file stays in it, and any other is refused.
+        disk, monotonic: a disk that fails and another clock, for simulations.
         """
-        claim = Claim(experiment, fingerprint, tuple(equal), owner)
+        claim = StoreClaim(experiment, fingerprint, tuple(accepted_fingerprints), owner)
         file = StoreFile.open(path, claim, disk or Disk())
         try:
             store = cls(file, claim, monotonic)
-            store.flush()  # what is found there is acknowledged when somebody asks again
+            # repeated requests are acknowledged from the file, which must be on disk then
+            store.flush()
             return store
         except BaseException:
             file.close()
             raise
 
-    def beside(self, experiment: str, fingerprint: str, equal: Sequence[str] = ()) -> Store:
-        """Another experiment in the same file, made if it is not in it."""
-        claim = Claim(experiment, fingerprint, tuple(equal))
-        return Store(self._file, claim, self._monotonic)
+    def open_experiment(
+        self, experiment: str, fingerprint: str, accepted_fingerprints: Sequence[str] = ()
+    ) -> Store:
+        """Open another experiment in the same file, created if it is not in it."""
+        claim = StoreClaim(experiment, fingerprint, tuple(accepted_fingerprints))
+        return Store(self.file, claim, self._monotonic)
 
-    def experiments(self) -> list[str]:
-        """The names of all experiments that the file holds, in the order in which they came."""
-        return [str(row[0]) for row in self._read("SELECT name FROM experiment ORDER BY number")]
+    def experiment_names(self) -> list[str]:
+        """The names of all experiments in the file, in the order of their creation."""
+        return [
+            str(row[0]) for row in self.read_rows("SELECT name FROM experiment ORDER BY number")
+        ]
 
     def close(self) -> None:
-        """Wait for those who write and let go of the file, for all experiments in it."""
-        self._file.close()
+        """Wait for concurrent writers and release the file, for all experiments in it."""
+        self.file.close()
 
     def __enter__(self) -> Store:
         return self
@@ -92,166 +105,176 @@ class Store:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def decide(self, decision: DecisionRecord) -> DecisionRecord:
-        """Keep a new decision; one that is kept already under its id is returned in its place.
+    def add_decision(self, decision: DecisionRecord) -> DecisionRecord:
+        """Store a new decision; if its id exists, the stored decision is returned instead.
 
         It survives this process at once, and a power failure with the next reward or `flush`.
         """
-        return self.decide_many([decision])[0]
+        return self.add_decisions([decision])[0]
 
-    def decide_many(self, decisions: Sequence[DecisionRecord]) -> list[DecisionRecord]:
-        """Keep new decisions, of which one may have the id of another; see `decide`."""
-        return [kept for kept, _ in self.decided(decisions)]
+    def add_decisions(self, decisions: Sequence[DecisionRecord]) -> list[DecisionRecord]:
+        """Store new decisions, some of which may have the same id; see `add_decision`."""
+        return [stored for stored, _ in self.insert_decisions(decisions)]
 
-    def decided(self, decisions: Sequence[DecisionRecord]) -> list[tuple[DecisionRecord, bool]]:
-        """As `decide_many`, each with whether it is new."""
+    def insert_decisions(
+        self, decisions: Sequence[DecisionRecord]
+    ) -> list[tuple[DecisionRecord, bool]]:
+        """Store new decisions as `add_decisions`, each with whether it is new."""
         for decision in decisions:
-            check(decision)
-        # who asks should not wait for the disk: its reward will, and then both are there
-        return self._file.run(lambda: self._decisions.add(decisions), durable=False)
+            validate_decision(decision)
+        # a decision does not wait for the disk: its reward will, and then both are on disk
+        return self.file.run_in_commit(
+            lambda: self._decisions.insert_decisions(decisions), durable=False
+        )
 
-    def reward(self, decision_id: str, reward: float, time: float) -> Outcome:
+    def add_reward(self, decision_id: str, reward: float, time: float) -> RewardOutcome:
         """Settle a decision; the same reward again changes nothing, another one is a Conflict."""
-        (outcome,) = self.reward_many([(decision_id, reward)], time)
+        (outcome,) = self.add_rewards([(decision_id, reward)], time)
         if isinstance(outcome, ValueError):
             raise outcome
         return outcome
 
-    def reward_many(
+    def add_rewards(
         self, rewards: Sequence[tuple[str, float]], time: float
-    ) -> list[Outcome | ValueError]:
-        """Settle decisions, each or not: what came of it, or why it is refused; see `reward`."""
-        time = number("time", time)
-        items = [given(*each) for each in rewards]
-        return self._file.run(lambda: self._decisions.reward(items, time))
+    ) -> list[RewardOutcome | ValueError]:
+        """Settle decisions one by one: the outcome of each, or its error; see `add_reward`."""
+        time = validate_number("time", time)
+        items = [validate_reward(*pair) for pair in rewards]
+        return self.file.run_in_commit(lambda: self._decisions.settle_rewards(items, time))
 
     def flush(self) -> None:
         """Wait until all decisions are on disk."""
-        self._file.flush()
+        self.file.flush()
 
-    def check_place(self) -> None:
+    def check_location(self) -> None:
         """Raise a StoreError if the file was moved, replaced or linked since it was opened."""
-        self._file.check_place()
+        self.file.check_location()
 
-    def decision(self, id: str) -> DecisionRecord | None:
-        """Look up a decision."""
+    def find_decision(self, id: str) -> DecisionRecord | None:
+        """Find a decision by its id."""
         query = f"SELECT {COLUMNS} FROM decision WHERE experiment = ? AND id = ?"
-        rows = self._read(query, (self._number, text("id", id)))
-        return of_columns(rows[0]) if rows else None
+        rows = self.read_rows(query, (self._number, validate_text("id", id)))
+        return decode_row(rows[0]) if rows else None
 
-    def open_decisions(self) -> int:
-        """How many decisions are not final: their window is open, or they have no reward yet."""
+    def count_open_decisions(self) -> int:
+        """Count decisions that are not final: window open, or no reward yet."""
         query = "SELECT count(*) FROM decision WHERE experiment = ? AND closed IS NULL"
-        return int(self._read(query, (self._number,))[0][0])
+        return int(self.read_rows(query, (self._number,))[0][0])
 
-    def expire(self, now: float, window: float | None, default_reward: float | None) -> int:
-        """Close the decisions whose window ended, in order of time, whatever their reward.
+    def expire_decisions(
+        self, now: float, window: float | None, default_reward: float | None
+    ) -> int:
+        """Close the decisions whose reward window (attribution window) ended, in order of time.
 
-        Those without one are settled with what was assumed for them, else with the default reward;
-        if there is none, they are discarded. window: None closes those that have a reward.
+        Those without a reward are settled with the reward assumed for them, else with the default
+        reward; if there is none, they are discarded. window: None closes the decisions that have a
+        reward.
         """
-        now = number("now", now)
-        last = None if window is None else now - number("window", window)
+        now = validate_number("now", now)
+        last = None if window is None else now - validate_number("window", window)
         if default_reward is not None:
-            default_reward = number("default_reward", default_reward)
+            default_reward = validate_number("default_reward", default_reward)
 
-        return self._repeat(lambda: self._decisions.close(last, default_reward, now, CHUNK))
+        return self._repeat_chunks(
+            lambda: self._decisions.close_decisions(last, default_reward, now, CHUNK_DECISIONS)
+        )
 
-    def forget(self, now: float, remember: float) -> int:
+    def delete_old_decisions(self, now: float, remember: float) -> int:
         """Delete decisions that are final and older than `remember` seconds; their evidence stays.
 
-        `now` is the time of the clock. If it jumps, ahead or back, none is deleted early for it.
+        `now` is the wall clock. If it jumps, ahead or back, no decision is deleted early.
         """
-        now = number("now", now)
-        remember = number("remember", remember)
+        now = validate_number("now", now)
+        remember = validate_number("remember", remember)
 
         def work() -> int:
-            execute = self._file.connection.execute
+            execute = self.file.connection.execute
             (newest,) = execute(NEWEST).fetchone()
-            last, before = self._ages.older(remember, now, newest)
+            last, before = self._ages.find_older_than(remember, now, newest)
             deleted = execute(
                 "DELETE FROM decision WHERE number IN (SELECT number FROM decision WHERE "
                 "experiment = ? AND time < ? AND number <= ? AND closed IS NOT NULL "
                 "ORDER BY time LIMIT ?)",
-                (self._number, before, last, CHUNK),
+                (self._number, before, last, CHUNK_DECISIONS),
             ).rowcount
             if deleted and execute(NEWEST).fetchone() != (newest,):
-                self._file.give_numbers_again()
+                self.file.forget_numbers()
             return deleted
 
-        return self._repeat(work)
+        return self._repeat_chunks(work)
 
-    def keep(self, key: str, value: bytes | None) -> None:
-        """Keep a small record under a key, in place of the one that is there; None deletes it."""
-        place = self._number, text("key", key)
+    def write_record(self, key: str, value: bytes | None) -> None:
+        """Write a small record under a key, replacing an earlier one; None deletes it."""
+        place = self._number, validate_text("key", key)
         if value is None:
-            self._write("DELETE FROM kept WHERE experiment = ? AND key = ?", place)
+            self._execute("DELETE FROM kept WHERE experiment = ? AND key = ?", place)
         else:
-            self._write("REPLACE INTO kept (experiment, key, value) VALUES (?, ?, ?)",
+            self._execute("REPLACE INTO kept (experiment, key, value) VALUES (?, ?, ?)",
                         (*place, value))  # fmt: skip
 
-    def kept(self, key: str) -> bytes | None:
-        """The record under a key."""
+    def read_record(self, key: str) -> bytes | None:
+        """Read the record under a key."""
         query = "SELECT value FROM kept WHERE experiment = ? AND key = ?"
-        rows = self._read(query, (self._number, key))
+        rows = self.read_rows(query, (self._number, key))
         return bytes(rows[0][0]) if rows else None
 
     def save_exchange(self, state: Mapping[str, Any]) -> None:
-        """Keep the exchange state; within `transaction`, together with the rewards in it."""
-        written = dump(state)
-        self._file.run(lambda: self._keeper.write(written))
+        """Write the exchange state; within `transaction`, together with the rewards in it."""
+        encoded = encode_parts(state)
+        self.file.run_in_commit(lambda: self.participant_state.write_parts(encoded))
 
     def load_exchange(self) -> dict[str, Any] | None:
         """Read the exchange state, None before the first."""
         query = "SELECT part, value FROM exchange WHERE experiment = ?"
-        rows = self._read(query, (self._number,))
+        rows = self.read_rows(query, (self._number,))
         return {part: json.loads(value) for part, value in rows} if rows else None
 
-    def attach(self, participant: Participant) -> None:
-        """Restore a participant, then feed it every reward and save its state in the same commit.
+    def attach_participant(self, participant: Participant) -> None:
+        """Restore a participant, then pass it every reward and save its state in the same commit.
 
-        From here on, change it only within `transaction`; if a commit fails, it goes back.
+        From here on, change it only within `transaction`; if a commit fails, it is restored.
         """
         state = self.load_exchange()
         if state is not None:
             participant.restore(state)
-        self._file.run(lambda: self._keeper.attach(participant))
+        self.file.run_in_commit(lambda: self.participant_state.attach_participant(participant))
 
     @contextmanager
     def transaction(self, durable: bool = True) -> Iterator[None]:
-        """Put on disk as one what this thread does within (no `await` in it), or nothing of it.
+        """Commit all that this thread does within (no `await` in it), or nothing of it.
 
         All experiments of the file may be used within. If not `durable`, it survives this process
-        at once, and a power failure with a later commit that is, or `flush`.
+        at once, and a power failure with a later durable commit, or `flush`.
         """
-        self._file.check_process()
-        with self._file.writer.transaction(durable):
-            self._keeper.expect()
+        self.file.check_process()
+        with self.file.writer.transaction(durable):
+            self.participant_state.expect_changes()
             yield
 
-    def answering(self, durable: bool = True) -> AbstractContextManager[None]:
-        """As `transaction`, in which participants change by rewards alone: no other is asked."""
-        self._file.check_process()
-        return self._file.writer.transaction(durable, look=False)
+    def reward_transaction(self, durable: bool = True) -> AbstractContextManager[None]:
+        """Open a `transaction` in which only rewards change participants: no other one is asked."""
+        self.file.check_process()
+        return self.file.writer.transaction(durable, mark_dirty=False)
 
     @property
     def commits(self) -> int:
-        """How many commits the rewards and all else took."""
-        return self._file.writer.commits
+        """The number of commits of the file so far."""
+        return self.file.writer.commits
 
-    def _write(self, statement: str, values: tuple[Any, ...]) -> None:
-        self._file.run(lambda: self._file.connection.execute(statement, values))
+    def _execute(self, statement: str, values: tuple[Any, ...]) -> None:
+        self.file.run_in_commit(lambda: self.file.connection.execute(statement, values))
 
-    def _read(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        return self._file.read(query, values)
+    def read_rows(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Run a query on the committed state, or within this thread's transaction."""
+        return self.file.read_rows(query, values)
 
-    def _repeat(self, work: Callable[[], int]) -> int:
-        """Do chunks of work, each in a transaction of its own, until one is not full."""
+    def _repeat_chunks(self, work: Callable[[], int]) -> int:
+        """Run chunks of work, each in its own transaction, until one is not full."""
         total = 0
-        done = CHUNK
-        while done == CHUNK:
-            # not in a shared commit: if one decision is refused, all of a chunk stay open
-            with nullcontext() if self._file.writer.mine else self.transaction():
-                done = self._file.run(work)
-            total += done
+        count = CHUNK_DECISIONS
+        while count == CHUNK_DECISIONS:
+            # not in a shared commit: if one decision is refused, the whole chunk stays open
+            with nullcontext() if self.file.writer.in_transaction else self.transaction():
+                count = self.file.run_in_commit(work)
+            total += count
         return total

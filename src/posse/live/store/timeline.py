@@ -1,4 +1,8 @@
-"""What happened to one experiment, an event log in the store: the newest, and no more."""
+"""The past of one experiment: an event log and a time series of several scales, both bounded.
+
+A scale is its step in seconds; a step has at most one point. The past is bounded by the number of
+points, never by their age: a clock that jumps ahead for a moment makes nothing old.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from dataclasses import dataclass
 
 from posse.live.store.file import StoreFile
 
-MOST = 500  # events of an experiment
-LONGEST = 1000  # characters of a sentence
-NAMED = 5  # arms in one
+MAX_EVENTS = 500  # of one experiment; older ones are deleted
+MAX_TEXT_LENGTH = 1000  # characters
+MAX_LISTED_NAMES = 5  # names in one sentence
 
 INSERT = "INSERT INTO event (experiment, time, kind, text) VALUES (?, ?, ?, ?)"
 OLDEST = (
@@ -33,60 +37,59 @@ class Event:
     text: str
 
 
-class Events:
-    """The events of one experiment in a file, in the order in which they came."""
+class EventLog:
+    """The newest events of one experiment in a file, in order of arrival."""
 
     def __init__(self, file: StoreFile, experiment: int) -> None:
         self._file = file
         self._experiment = experiment
 
-    def add(self, events: Sequence[Event]) -> None:
-        """Keep some more; in this thread's transaction, or in a commit that need not be durable."""
+    def add_events(self, events: Sequence[Event]) -> None:
+        """Append events, in this thread's transaction or in a commit that need not be durable."""
         if not events:
             return
-        rows = [(self._experiment, e.time, e.kind, _kept(e.text)) for e in events]
+        rows = [(self._experiment, e.time, e.kind, _shorten_text(e.text)) for e in events]
 
         def work() -> None:
             self._file.connection.executemany(INSERT, rows)
-            self._file.connection.execute(OLDEST, (self._experiment, self._experiment, MOST))
+            self._file.connection.execute(OLDEST, (self._experiment, self._experiment, MAX_EVENTS))
 
-        self._file.run(work, durable=False)
+        self._file.run_in_commit(work, durable=False)
 
-    def newest(self) -> int:
-        """The number of the last one, which rises with each; 0 before the first."""
-        return int(self._file.read(NEWEST, (self._experiment,))[0][0])
+    def newest_number(self) -> int:
+        """Return the number of the last event, which rises with each; 0 before the first."""
+        return int(self._file.read_rows(NEWEST, (self._experiment,))[0][0])
 
-    def between(self, after: float, until: float) -> list[Event]:
-        """The events later than one time, up to another, oldest first."""
-        return [Event(*row) for row in self._file.read(BETWEEN, (self._experiment, after, until))]
+    def read_between(self, after: float, until: float) -> list[Event]:
+        """Read the events later than one time, up to another, oldest first."""
+        return [
+            Event(*row) for row in self._file.read_rows(BETWEEN, (self._experiment, after, until))
+        ]
 
-    def of(self, kind: str) -> list[Event]:
-        """The events of a kind, in the order in which they came."""
-        return [Event(*row) for row in self._file.read(LAST, (self._experiment, kind))]
+    def read_kind(self, kind: str) -> list[Event]:
+        """Read the events of a kind, in order of arrival."""
+        return [Event(*row) for row in self._file.read_rows(LAST, (self._experiment, kind))]
 
 
-def _kept(text: str) -> str:
-    """A sentence that a file can hold."""
+def _shorten_text(text: str) -> str:
+    """Return a text that a file can store, cut to the maximal length."""
     whole = text.encode(errors="replace").decode()
-    return whole if len(whole) <= LONGEST else whole[: LONGEST - 1] + "…"
+    return whole if len(whole) <= MAX_TEXT_LENGTH else whole[: MAX_TEXT_LENGTH - 1] + "…"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Some names in a sentence, as they are."""
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+def list_names(names: Sequence[str]) -> str:
+    """List some names in a sentence."""
+    n_more = len(names) - MAX_LISTED_NAMES
+    return ", ".join(names[:MAX_LISTED_NAMES]) + (f" and {n_more} more" if n_more > 0 else "")
 
 
-# The past of one experiment as points in time (a time series), of several scales, each bounded.
-#
-# A scale is its step in seconds; a step has one point at most. The past is bounded by how many
-# points there are, never by their age: a clock that jumps ahead for a moment makes nothing old.
+# --- the time series
 
 LATER = "DELETE FROM history WHERE experiment = ? AND scale = ? AND time > ?"
 NEWEST_POINTS = "SELECT max(time) FROM history WHERE experiment = ? AND scale = ?"
 COUNT = "SELECT count(*) FROM history WHERE experiment = ? AND scale = ?"
 INSERT_POINT = "INSERT INTO history (time, arms, point, experiment, scale) VALUES (?, ?, ?, ?, ?)"
-# the oldest becomes the newest, in its place in the file: that stays as full as it is
+# the oldest row becomes the newest in its place, so that the file does not grow
 REPLACE = (
     "UPDATE history SET time = ?, arms = ?, point = ? WHERE number = (SELECT number FROM history "
     "WHERE experiment = ? AND scale = ? ORDER BY time LIMIT 1)"
@@ -98,26 +101,26 @@ POINTS_BETWEEN = (
 
 
 @dataclass(frozen=True)
-class Point:
-    """What was known at a time, in Unix seconds; arms: the number of the list of arms it is of."""
+class HistoryPoint:
+    """The state at a time, in Unix seconds; arms: the number of the list of arms it refers to."""
 
     time: int
     arms: int
     data: bytes
 
 
-class Points:
-    """The points of one experiment in a file."""
+class HistoryPoints:
+    """The time series of one experiment in a file."""
 
     def __init__(self, file: StoreFile, experiment: int) -> None:
         self._file = file
         self._experiment = experiment
 
-    def add(self, point: Point, scales: Sequence[tuple[int, int]]) -> None:
-        """Keep a point in each scale (its step, its most points) that has none of this step yet.
+    def add_point(self, point: HistoryPoint, scales: Sequence[tuple[int, int]]) -> None:
+        """Add a point to each scale (its step, its maximal number) that has none in this step yet.
 
-        Points that are later than this one are of a clock that was ahead, and are dropped. It
-        survives this process at once, and a power failure with a later commit.
+        Later points come from a clock that was ahead, and are deleted. The point survives this
+        process at once, and a power failure with a later commit.
         """
 
         def work() -> None:
@@ -131,18 +134,20 @@ class Points:
                     statement = INSERT_POINT if count < most else REPLACE
                     execute(statement, (point.time, point.arms, point.data, *place))
 
-        self._file.run(work, durable=False)
+        self._file.run_in_commit(work, durable=False)
 
-    def between(self, step: int, after: float, until: float, every: int = 1) -> list[Point]:
-        """The points of a scale later than one time, up to another, in order of time.
+    def read_between(
+        self, step: int, after: float, until: float, every: int = 1
+    ) -> list[HistoryPoint]:
+        """Read the points of a scale later than one time, up to another, in order of time.
 
-        every: of so many steps that of one, always the same.
+        every: only one of so many steps, always the same.
         """
-        rows = self._file.read(POINTS_BETWEEN, (self._experiment, step, after, until, every))
-        return [Point(*row) for row in rows]
+        rows = self._file.read_rows(POINTS_BETWEEN, (self._experiment, step, after, until, every))
+        return [HistoryPoint(*row) for row in rows]
 
-    def newest(self, step: int) -> Point | None:
-        """The last point of a scale."""
+    def newest_point(self, step: int) -> HistoryPoint | None:
+        """Return the last point of a scale."""
         query = "SELECT time, arms, point FROM history WHERE experiment = ? AND scale = ? "
-        rows = self._file.read(query + "ORDER BY time DESC LIMIT 1", (self._experiment, step))
-        return Point(*rows[0]) if rows else None
+        rows = self._file.read_rows(query + "ORDER BY time DESC LIMIT 1", (self._experiment, step))
+        return HistoryPoint(*rows[0]) if rows else None

@@ -15,7 +15,6 @@ from posse import networks
 from posse.lab.compiled.network_arrays import links_of
 from posse.lab.compiled.registry import plan_for
 from posse.lab.simulation import Simulation
-from tests.combinations import all_combinations
 
 RUNS, SEED, HORIZON = 3, 5, 40
 BANDIT = posse.Bandit.gaussian([0.1, 0.9, 0.5], sigma=0.7)
@@ -58,7 +57,8 @@ def pairs(array, network):
     return np.moveaxis(array.reshape(RUNS, network.n_agents, -1, 3), 2, 0)
 
 
-@all_combinations(graph=list(STATIC), name=list(CONSENSUS))
+@pytest.mark.parametrize("name", CONSENSUS)
+@pytest.mark.parametrize("graph", STATIC)
 def test_running_consensus(play, name, graph):
     network, algorithm = STATIC[graph], CONSENSUS[name]
     for t, rows, arms, state in rounds(play, network, algorithm):
@@ -71,7 +71,8 @@ def test_running_consensus(play, name, graph):
         np.testing.assert_allclose(after[1] - played * rewards, state.totals, atol=1e-12)
 
 
-@all_combinations(graph=list(STATIC), name=list(STAGED))
+@pytest.mark.parametrize("name", STAGED)
+@pytest.mark.parametrize("graph", STATIC)
 def test_stages(play, name, graph):
     """Chebyshev's recursion is written differently in the two engines: to 1e-10."""
     network, algorithm = STATIC[graph], STAGED[name]

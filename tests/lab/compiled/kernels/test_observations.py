@@ -50,7 +50,7 @@ def rounds(bandit, network, algorithm):
     engine = Engine(simulation)
     rows = Rows(simulation, engine.plan, range(RUNS))
     work, n_rows = Work(rows, len(rows.arms), engine.links.n_words), len(rows.arms)
-    problem = simulation.problem(RUNS)
+    problem = simulation.build_problem(RUNS)
     weights = network.sampler(RUNS)(None)
     state, sent = algorithm.init(problem), np.zeros(RUNS)
     for t in range(1, HORIZON + 1):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from posse.live.demo.page.demonstration import Clockwork, Show
-from posse.live.demo.page.in_memory import MemoryCrew
-from posse.live.demo.page.stage import Stage, default_story
-from posse.live.demo.page.views import Ring
+from posse.live.demo.page.demonstration import Demonstration, EventLoop
+from posse.live.demo.page.in_memory import MemoryBackend
+from posse.live.demo.page.stage import Stage, default_scenario
+from posse.live.demo.page.views import ViewLog
 from posse.live.demo.visitors import TwinAudience
 
 MEMORY = "/dev/shm"  # where there is one: thousands of commits wait for no disk there
@@ -20,12 +20,12 @@ class Played:
     """A demonstration whose time goes on by `run` alone."""
 
     def __init__(self, folder, n_agents, n_arms, seed, most=1800):
-        self.folder, self.ring = folder, Ring(most)
-        story = default_story(n_agents, n_arms)
+        self.folder, self.ring = folder, ViewLog(most)
+        story = default_scenario(n_agents, n_arms)
         self.audience = TwinAudience(story.means, seed)
-        self.stage = Stage(MemoryCrew(folder, self.audience, seed), self.audience, story)
-        self.clockwork = Clockwork(self.stage, self.ring)
-        self.press = self.stage.press
+        self.stage = Stage(MemoryBackend(folder, self.audience, seed), self.audience, story)
+        self.clockwork = EventLoop(self.stage, self.ring)
+        self.press_button = self.stage.press_button
 
     def run(self, seconds):
         """Let so many seconds pass, note the messages of that time, and show where it led."""
@@ -48,7 +48,7 @@ class Played:
         return [ok for *ends, ok in self.messages if ends == [a, b]]
 
     def look(self):
-        self.clockwork.look()
+        self.clockwork.record_view()
         return self.ring.newest
 
     def of(self, key, agent):
@@ -90,7 +90,7 @@ def play(scratch):
 @pytest.fixture
 def show(scratch):
     """Four agents in memory that run by themselves."""
-    made = Show(scratch, default_story(4, 3), in_memory=True)
+    made = Demonstration(scratch, default_scenario(4, 3), in_memory=True)
     made.start()
     yield made
     made.stop()

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from posse.live.demo.page import app as streams
-from posse.live.demo.page.app import ASSETS, serve
+from posse.live.demo.page.app import ASSETS, serve_page
 
 STREAM = {"accept": "text/event-stream"}
 SOON = 20.0  # seconds, on a machine that does much else
@@ -17,7 +17,7 @@ SOON = 20.0  # seconds, on a machine that does much else
 
 @pytest.fixture
 def server(show):
-    with serve(show, 0) as made:
+    with serve_page(show, 0) as made:
         yield made
 
 
@@ -121,7 +121,7 @@ def test_a_stream_brings_the_past_then_what_changes_and_ends_with_the_swarm(http
         view = first["view"]
         while view != json.loads(json.dumps(show.ring.newest)):
             view |= next(coming)["view"]
-        threading.Thread(target=show.press, args=("lose",)).start()
+        threading.Thread(target=show.press_button, args=("lose",)).start()
         change = next(coming)["view"]
         assert change["loss"] == 0.2
         assert "agents" not in change
@@ -157,7 +157,7 @@ def test_twenty_watch_and_others_ask(http, monkeypatch):
 
 def test_a_slow_reader_is_dropped(server, show, monkeypatch):
     monkeypatch.setattr(streams, "PATIENCE", 0.2)
-    show.ring.add({"large": "x" * 20_000_000})
+    show.ring.append_view({"large": "x" * 20_000_000})
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as slow:
         slow.settimeout(SOON)
         head = "GET /v1/views HTTP/1.1", "Host: localhost", "Accept: text/event-stream"

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from posse.live.demo.page.app import serve
+from posse.live.demo.page.app import serve_page
 from tests.browsing import (
     all_of,
     console,
@@ -64,7 +64,7 @@ class Page:
 
 @pytest.fixture
 def page(browser, show):
-    with serve(show, 0) as server:
+    with serve_page(show, 0) as server:
         yield Page(browser, show, server)
         browser.get(BLANK)  # or it would go on asking
 
@@ -76,7 +76,7 @@ def numbers(page):
 def test_a_visitor_breaks_the_swarm_and_looks_at_its_past(page):
     page.open()
     until(lambda: page.view()["books"][0] > 20, "visits")
-    page.press("#play", "Pause", "Play")
+    page.press_button("#play", "Pause", "Play")
     view = page.view()
 
     # numbers are those of the API
@@ -92,21 +92,21 @@ def test_a_visitor_breaks_the_swarm_and_looks_at_its_past(page):
 
     # every button, on what was picked by keys
     page.pick("[data-key='agent rome']")
-    page.press("#kill", "Kill rome", "Start rome")
+    page.press_button("#kill", "Kill rome", "Start rome")
     assert "killed" in page.find("[data-key='agent rome']").get_attribute("class")
     assert not page.find("#stop").is_enabled()
     assert "counted by every running agent" in page.text("#count")
-    page.press("#kill", "Start rome", "Kill rome")
-    page.press("#stop", "Stop rome", "Let rome go on")
-    page.press("#stop", "Let rome go on", "Stop rome")
+    page.press_button("#kill", "Start rome", "Kill rome")
+    page.press_button("#stop", "Stop rome", "Let rome go on")
+    page.press_button("#stop", "Let rome go on", "Stop rome")
     page.pick("[data-key='agent paris']", SPACE)
-    page.press("#lie", "Make paris lie", "paris: truth again")
-    page.press("#differ", "Change paris's truth", "paris: as elsewhere")
+    page.press_button("#lie", "Make paris lie", "paris: truth again")
+    page.press_button("#differ", "Change paris's truth", "paris: as elsewhere")
     assert texts(page.browser, ".tag") == ["lies", "differs"]
     page.pick("[data-key='link berlin–paris']")
-    page.press("#cut", "Cut berlin–paris", "Join berlin–paris")
+    page.press_button("#cut", "Cut berlin–paris", "Join berlin–paris")
     assert texts(page.browser, ".cutmark") == ["cut"]
-    page.press("#lose", "Lose 20% of messages", "Lose no messages")
+    page.press_button("#lose", "Lose 20% of messages", "Lose no messages")
     page.find("#agent").click()
     until(lambda: len(all_of(page.browser, ".node")) == 5, "one more agent")
     page.find("#arm").click()
@@ -116,7 +116,7 @@ def test_a_visitor_breaks_the_swarm_and_looks_at_its_past(page):
     assert (view["lies"], view["differs"]) == ([False, True, False, False, False],) * 2
     assert (view["cut"], view["loss"]) == ([0], 0.2)
     assert texts(page.browser, "#log li span:last-child")[:3] == [
-        "video added: 33% convert", "oslo joins lyon and berlin", "20% of messages get lost",
+        "video added: 33% convert", "oslo joins lyon and berlin", "20% of messages are lost",
     ]  # fmt: skip
 
     # the past is for looking
@@ -129,7 +129,7 @@ def test_a_visitor_breaks_the_swarm_and_looks_at_its_past(page):
     assert not page.visible("#past")
     assert len(all_of(page.browser, ".node")) == 5
     before = page.view()["time"]
-    page.press("#play", "Play", "Pause")
+    page.press_button("#play", "Play", "Pause")
     until(lambda: page.view()["time"] > before + 0.5, "time goes on")
     until(lambda: all_of(page.browser, ".msg"), "messages travel")
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from posse.live.demo.fault_injection import Faults
-from posse.live.demo.page import Show, default_story
-from posse.live.demo.page.in_processes import ProcessCrew
+from posse.live.demo.page import Demonstration, default_scenario
+from posse.live.demo.page.in_processes import ProcessBackend
 
 pytestmark = pytest.mark.long
 SOON = 60.0  # seconds, on a machine that does much else
@@ -31,12 +31,12 @@ def adds_up(view):
 
 
 def test_three_processes_are_killed_stopped_cut_off_and_given_an_arm(tmp_path):
-    show = Show(tmp_path, default_story(3, 2), in_memory=False)
+    show = Demonstration(tmp_path, default_scenario(3, 2), in_memory=False)
     seen = []
-    show.ring.tell(lambda: seen.append(show.ring.newest))
+    show.ring.subscribe(lambda: seen.append(show.ring.newest))
 
     def press(*given, **more):
-        return show.press(*given, **more).result(SOON)
+        return show.press_button(*given, **more).result(SOON)
 
     def now(key, i=None):
         value = show.ring.newest.get(key)
@@ -69,11 +69,11 @@ def test_three_processes_are_killed_stopped_cut_off_and_given_an_arm(tmp_path):
             press("join", link=link)
         until(lambda: max(now("behind")) < 40 and now("visits", 0) > still, "all hear of all")
         until(lambda: all(len(shares) == 3 and shares[2] > 0 for shares in now("shares")), "arm")
-        counts = show.settle()
+        counts = show.finish_and_count()
     finally:
         show.stop()
-    assert all(count.exact for count in counts)
-    assert not show.swarm.mistakes
+    assert all(count.is_exact for count in counts)
+    assert not show.swarm.failures
     assert len(seen) > 5
     assert all(map(adds_up, seen))
     final = show.ring.newest
@@ -82,18 +82,18 @@ def test_three_processes_are_killed_stopped_cut_off_and_given_an_arm(tmp_path):
 
 
 def test_a_leashed_agent_keeps_its_faults_and_ends_with_its_swarm_not_with_ctrl_c(tmp_path):
-    crew = ProcessCrew(tmp_path)
-    site, other = crew.begin(["berlin", "paris"], [("berlin", "paris")], ["red", "green"])
+    crew = ProcessBackend(tmp_path)
+    site, other = crew.start_agents(["berlin", "paris"], [("berlin", "paris")], ["red", "green"])
     sent = []
 
     def look():
-        found = crew.look(["berlin"])
+        found = crew.take_snapshots(["berlin"])
         sent.extend(found["berlin"].sent if found else [])
         return found
 
     try:
         other.kill()
-        crew.interfere("berlin", Faults(loss=1.0))
+        crew.set_faults("berlin", Faults(loss=1.0))
         site.kill()
         site.start()
         until(look, "berlin answers")
@@ -103,7 +103,7 @@ def test_a_leashed_agent_keeps_its_faults_and_ends_with_its_swarm_not_with_ctrl_
         site.process.stdin.close()  # as the system does where the swarm was killed
         assert site.process.wait(SOON) == 0
         assert look() == {}
-        assert "ended with code 0" in crew.problem("berlin")
+        assert "ended with code 0" in crew.find_problem("berlin")
     finally:
         for each in (site, other):
             each.kill()

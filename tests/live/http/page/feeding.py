@@ -20,7 +20,7 @@ const turn = () => new Promise((next) => setTimeout(next));
     for (const site of Object.values(sections.sites.sites)) {
       for (const arm of Object.values(site.arms)) arm.pulls += i;
     }
-    sections.books = { counted: 100 + 2 * i, own: 100 + 2 * i, network: 300 + 6 * i };
+    sections.audit = { counted: 100 + 2 * i, in_evidence: 100 + 2 * i, in_network: 300 + 6 * i };
     sections.verdict.evidence = i / 1000;
     for (const [k, agent] of Object.values(sections.network.agents).entries()) {
       agent.heard = now + i - k;

@@ -67,7 +67,7 @@ def test_the_first_line_and_the_four_answers_are_those_of_the_interface(three, w
     page = watch(three.urls["berlin"])
     page.is_drawn()
     said = asks(three.urls["berlin"])
-    verdict, books, arms = said["verdict"], said["books"], said["arms"]
+    verdict, audit, arms = said["verdict"], said["audit"], said["arms"]
     assert verdict["verdict"] == "keep-going"
     assert page.text("h1").startswith("red leads: ")
     assert number(page.text("h1")) == near(100 * arms["red"]["mean"], 1)
@@ -77,11 +77,11 @@ def test_the_first_line_and_the_four_answers_are_those_of_the_interface(three, w
     evidence, needed = map(float, re.findall(r"\d+\.\d", judged))
     assert (evidence, needed) == (near(verdict["evidence"], 1), near(verdict["needed"], 1))
     assert "3 of 3 agents in touch" in network
-    assert books["counted"] >= 120
-    assert number(page.text("#counted")) == books["counted"]
-    assert number(page.text("#own")) == books["own"] == books["counted"]
+    assert audit["counted"] >= 120
+    assert number(page.text("#counted")) == audit["counted"]
+    assert number(page.text("#own")) == audit["in_evidence"] == audit["counted"]
     assert "nothing lost" in counted
-    assert number(counted.rpartition("network ")[2]) == books["network"]
+    assert number(counted.rpartition("network ")[2]) == audit["in_network"]
     assert "All 3 agents are in touch. Nothing is lost." in page.text("#lead p")
 
 

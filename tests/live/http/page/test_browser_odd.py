@@ -54,12 +54,12 @@ def test_a_tab_that_nobody_sees_has_no_stream(two, watch):
     finally:
         page.browser.close()
         page.browser.switch_to.window(first)
-    page.shows("#counted", str(two.nodes["berlin"].experiment("one").books().counted))
+    page.shows("#counted", str(two.nodes["berlin"].experiment("one").audit().counted))
     assert not page.is_stale
 
 
 def test_one_viewer_too_many_asks_instead(two, watch, monkeypatch):
-    monkeypatch.setattr(streams, "MOST", 0)
+    monkeypatch.setattr(streams, "MAX_VIEWERS", 0)
     page = watch(two.urls["berlin"])
     page.allowed.append("503")
     page.is_drawn()

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from posse.live.demo import agent_settings, in_processes
-from posse.live.http import serve
+from posse.live.demo import agent_settings, create_process_sites
+from posse.live.http import serve_node
 from tests.live.http.page.watching import one, world
 
 TICK = 0.5  # seconds
@@ -15,7 +15,7 @@ TICK = 0.5  # seconds
 def two(tmp_path):
     """Two agents in processes of their own, joined by zenoh over TLS."""
     settings = agent_settings(2, ["red", "green"], "origins", TICK)
-    sites = in_processes(tmp_path, [(0, 1)], settings)
+    sites = create_process_sites(tmp_path, [(0, 1)], settings)
     for site in sites:
         site.start()
     yield sites
@@ -54,7 +54,7 @@ def test_a_killed_process_is_marked(two, watch):
 def test_a_page_without_news_says_so_and_comes_back_by_itself(tmp_path, watch):
     with world(tmp_path, berlin=one("berlin"), paris=one("paris")) as made:
         made.tick(2)
-        server = serve(made.nodes["berlin"], "127.0.0.1:0")
+        server = serve_node(made.nodes["berlin"], "127.0.0.1:0")
         page = watch(server.url)
         page.is_drawn()
         page.shows("#alive", "live")
@@ -68,7 +68,7 @@ def test_a_page_without_news_says_so_and_comes_back_by_itself(tmp_path, watch):
         assert page.run("getComputedStyle(document.querySelector('main')).filter") == "grayscale(1)"
         assert page.text("#alive").startswith("no news for ")
         made.visit("berlin", "default", 3)
-        with serve(made.nodes["berlin"], server.url.removeprefix("http://")):
+        with serve_node(made.nodes["berlin"], server.url.removeprefix("http://")):
             page.wait("!document.body.classList.contains('is-stale')")
             page.shows("#counted", "3")
             assert page.texts("#notice > *") == []

@@ -83,9 +83,9 @@ def test_open_windows_are_waited_for(look):
     assert page.texts(".arms .rate b") == ["–", "–"]
 
 
-def test_what_fades_has_no_books(look):
+def test_what_fades_has_no_audit(look):
     page = look("fading")
-    page.shows("#strip", "Not kept", "Not asked")
+    page.shows("#strip", "No count", "Not asked")
     page.shows("h1", "what drifts has no winner")
     assert page.run("document.getElementById('counted')") is None
     assert "Nothing is lost" not in page.text("#lead")
@@ -134,19 +134,19 @@ def test_controls_of_the_whole_agent_are_in_its_notes(berlin, look):
     page.wait("!document.querySelector('.arms .badge.good')")
 
 
-def test_books_that_are_not_even_are_not_said_to_be(look):
+def test_an_audit_that_does_not_balance_is_not_said_to(look):
     page = look("plain")
     assert "nothing lost" in page.text("#strip")
     news = """
-        const [books, done] = arguments;
+        const [audit, done] = arguments;
         import(new URL("assets/agent.js", location.href))
-          .then(({ take }) => done(take({ now: 1, sections: { books } }, true)));"""
+          .then(({ take }) => done(take({ now: 1, sections: { audit } }, true)));"""
     for counted, own, words in (
         (80, 77, "3 decisions counted here are not in this agent's entries."),
         (80, 85, "Neighbours hold 5 pulls of this agent that its disk had forgotten"),
     ):
-        books = {"counted": counted, "own": own, "network": own}
-        page.browser.execute_async_script(news, books)
+        audit = {"counted": counted, "in_evidence": own, "in_network": own}
+        page.browser.execute_async_script(news, audit)
         assert page.text("#strip .sum") == f"{counted}≠{own}{abs(own - counted)} apart"
         assert words in page.text("main")
         assert "Nothing is lost" not in page.text("#lead")

@@ -1,4 +1,4 @@
-"""The shop of the screenshots: real agents, whose books are even."""
+"""The shop of the screenshots: real agents, whose audits balance."""
 
 from screenshots.shop import SITES, Shop
 
@@ -6,9 +6,9 @@ from screenshots.shop import SITES, Shop
 def test_the_shop_plays(tmp_path):
     shop = Shop(tmp_path)
     try:
-        shop.play(hours=4)
-        books = {name: node.experiment("checkout").books() for name, node in shop.nodes.items()}
-        assert books.keys() == SITES.keys()
-        assert all(each.counted == each.own > 10 for each in books.values())
+        shop.play_story(hours=4)
+        audits = {name: node.experiment("checkout").audit() for name, node in shop.nodes.items()}
+        assert audits.keys() == SITES.keys()
+        assert all(each.counted == each.in_evidence > 10 for each in audits.values())
     finally:
-        shop.end()
+        shop.close()

@@ -11,8 +11,8 @@ import pytest
 
 from posse.live.http import page as sections
 from posse.live.http import page as streams
-from posse.live.http import serve
-from posse.live.http.page import Sections
+from posse.live.http import serve_node
+from posse.live.http.page import PageSections
 
 
 def changes(lines):
@@ -40,11 +40,13 @@ def test_a_stream_begins_with_all_that_the_page_asks_for_and_goes_on_with_change
         assert first["arms"] == http.get("/v1/arms").json()
         assert first["agent"]["experiments"] == ["default"]
         calm = next(news)["sections"]
-        assert not calm.keys() & {"arms", "agent", "verdict", "books", "sites"}
+        assert not calm.keys() & {"arms", "agent", "verdict", "audit", "sites"}
         node.reward(node.decide().id, 1.0)
-        known = until(news, lambda known: "books" in known)
+        known = until(news, lambda known: "audit" in known)
         assert (
-            known["books"] == http.get("/v1/books").json() == {"counted": 1, "own": 1, "network": 1}
+            known["audit"]
+            == http.get("/v1/audit").json()
+            == {"counted": 1, "in_evidence": 1, "in_network": 1}
         )
 
 
@@ -52,7 +54,7 @@ def test_what_the_page_shows_equals_the_other_routes(node, http):
     for reward in (1.0, 0.0, 1.0):
         node.reward(node.decide().id, reward)
     shown = http.get("/v1/page").json()["sections"]
-    for name in ("arms", "controls", "books", "sites"):
+    for name in ("arms", "controls", "audit", "sites"):
         assert shown[name] == http.get(f"/v1/{name}").json(), name
     assert shown["experiment"] == http.get("/v1/experiments").json()["experiments"]["default"]
     assert shown["network"]["agents"].keys() == http.get("/v1/network").json()["agents"].keys()
@@ -60,7 +62,7 @@ def test_what_the_page_shows_equals_the_other_routes(node, http):
 
 
 def test_one_viewer_too_many_is_told_to_ask_instead(server, http, monkeypatch):
-    monkeypatch.setattr(streams, "MOST", 3)
+    monkeypatch.setattr(streams, "MAX_VIEWERS", 3)
     with ExitStack() as open_:
         for _ in range(3):
             open_.enter_context(http.stream("GET", "/v1/page/stream"))
@@ -76,21 +78,21 @@ def test_one_viewer_too_many_is_told_to_ask_instead(server, http, monkeypatch):
 
 
 def test_viewers_share_one_look_and_one_encoding(node, monkeypatch):
-    shown = Sections(node, node.experiment())
-    shown.look()
-    version, everything = shown.since(0)
-    assert shown.since(0)[1] is everything
-    assert shown.since(version) == (version, shown.since(version)[1])
-    monkeypatch.setattr(sections, "PERIOD", 0.0)
-    monkeypatch.setattr(sections, "SHARE", 1e9)
+    shown = PageSections(node, node.experiment())
+    shown.refresh()
+    version, everything = shown.changes_since(0)
+    assert shown.changes_since(0)[1] is everything
+    assert shown.changes_since(version) == (version, shown.changes_since(version)[1])
+    monkeypatch.setattr(sections, "REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(sections, "MAX_CORE_SHARE", 1e9)
     looks = []
-    monkeypatch.setattr(shown._sections["arms"], "_make", lambda: looks.append(1) or {})
-    busy = threading.Thread(target=shown.look)
-    with shown._lock:  # somebody is at it: nobody waits, all get what there is
+    monkeypatch.setattr(shown.by_name["arms"], "compute", lambda: looks.append(1) or {})
+    busy = threading.Thread(target=shown.refresh)
+    with shown.lock:  # somebody is at it: nobody waits, all get what there is
         busy.start()
         busy.join(10)
         assert not looks
-    shown.look()
+    shown.refresh()
     assert len(looks) == 1
 
 
@@ -98,17 +100,17 @@ def test_a_section_that_takes_long_is_looked_at_rarely(monkeypatch):
     spent = iter([0.0, 0.5, 0.5, 0.5])  # seconds of a core, before and after each
     monkeypatch.setattr(sections.time, "thread_time", lambda: next(spent))
     looks = []
-    section = sections._Section(lambda: looks.append(1))
-    assert section.look(0.0, 1)
-    assert not section.look(1.0, 2)
-    assert not section.look(99.0, 3)  # half a second is 0.5% of 100
-    section.look(101.0, 4)
+    section = sections.Section(lambda: looks.append(1))
+    assert section.refresh(0.0, 1)
+    assert not section.refresh(1.0, 2)
+    assert not section.refresh(99.0, 3)  # half a second is 0.5% of 100
+    section.refresh(101.0, 4)
     assert len(looks) == 2
 
 
 def test_streams_end_at_once_when_the_agent_stops(node):
     with httpx.Client(trust_env=False, timeout=10) as client:
-        server = serve(node, "127.0.0.1:0")
+        server = serve_node(node, "127.0.0.1:0")
         with client.stream("GET", f"{server.url}/v1/page/stream") as answer:
             lines = answer.iter_lines()
             next(changes(lines))
@@ -119,19 +121,22 @@ def test_streams_end_at_once_when_the_agent_stops(node):
 
 
 def test_a_reader_that_takes_nothing_is_dropped_and_others_go_on(node, monkeypatch):
-    monkeypatch.setattr(streams, "PATIENCE", 0.3)
-    monkeypatch.setattr(sections, "PERIOD", 0.02)
-    monkeypatch.setattr(streams, "PERIOD", 0.02)
+    monkeypatch.setattr(streams, "MAX_SEND_SECONDS", 0.3)
+    monkeypatch.setattr(sections, "REFRESH_SECONDS", 0.02)
+    monkeypatch.setattr(streams, "REFRESH_SECONDS", 0.02)
     large = {"n": 0, "text": "x" * 400_000}
-    real = Sections._agent
+    real = PageSections.describe_agent
 
     def grown(self):
         large["n"] += 1
         return {**real(self), **large}
 
-    monkeypatch.setattr(Sections, "_agent", grown)
-    monkeypatch.setattr(sections, "SHARE", 1e9)
-    with serve(node, "127.0.0.1:0") as server, httpx.Client(trust_env=False, timeout=10) as client:
+    monkeypatch.setattr(PageSections, "describe_agent", grown)
+    monkeypatch.setattr(sections, "MAX_CORE_SHARE", 1e9)
+    with (
+        serve_node(node, "127.0.0.1:0") as server,
+        httpx.Client(trust_env=False, timeout=10) as client,
+    ):
         host, port = server.url.removeprefix("http://").split(":")
         with socket.socket() as deaf:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -7,7 +7,7 @@ import pytest
 
 from posse.live.http import page as sections
 from posse.live.http import page as streams
-from posse.live.http import serve
+from posse.live.http import serve_node
 from tests.browsing import console, requests, screen, until
 from tests.live.several import Several, table
 
@@ -27,7 +27,7 @@ class World(Several):
         self.urls = {}
 
     def serve(self, name, address="127.0.0.1:0", **options):
-        server = self._servers.enter_context(serve(self.nodes[name], address, **options))
+        server = self._servers.enter_context(serve_node(self.nodes[name], address, **options))
         self.urls[name] = server.url
         return server
 
@@ -41,8 +41,8 @@ def world(folder, **settings):
     """Agents by name with the data of each, all of them served, and looked at often."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (sections, streams):
-            patch.setattr(module, "PERIOD", NEWS)
-        patch.setattr(sections, "SHARE", 1.0)
+            patch.setattr(module, "REFRESH_SECONDS", NEWS)
+        patch.setattr(sections, "MAX_CORE_SHARE", 1.0)
         made = World(folder).start(**settings)
         try:
             for name in settings:
@@ -157,7 +157,7 @@ def asks(url):
     """What its interface says of the only experiment, by route."""
     with httpx.Client(base_url=url, trust_env=False) as http:
         found = {}
-        for route in ("arms", "books", "verdict", "sites", "network", "experiments", "controls"):
+        for route in ("arms", "audit", "verdict", "sites", "network", "experiments", "controls"):
             answer = http.get(f"/v1/{route}")
             found[route] = answer.json() if answer.status_code == 200 else None
         return found

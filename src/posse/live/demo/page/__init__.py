@@ -1,5 +1,5 @@
-"""The page of a swarm: a demonstration in which agents are killed, cut off and lied to."""
+"""The page of a demonstration in which agents are killed, cut off and lied to."""
 
-from posse.live.demo.page.demonstration import Show as Show
-from posse.live.demo.page.stage import Story as Story
-from posse.live.demo.page.stage import default_story as default_story
+from posse.live.demo.page.demonstration import Demonstration as Demonstration
+from posse.live.demo.page.stage import Scenario as Scenario
+from posse.live.demo.page.stage import default_scenario as default_scenario

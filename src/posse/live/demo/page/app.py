@@ -14,12 +14,20 @@ from urllib.parse import parse_qs
 import msgspec
 
 from posse import web
-from posse.live.demo.page.demonstration import Show
-from posse.live.demo.page.views import Ring
-from posse.live.http.access_control import Guard, Message, Receive, Scope, Send, refuse, send_answer
-from posse.live.http.page import HEADERS, KINDS
-from posse.live.http.protocol import Limits
-from posse.live.http.responses import Answer, Refusal, error, in_json
+from posse.live.demo.page.demonstration import Demonstration
+from posse.live.demo.page.views import ViewLog
+from posse.live.http.access_control import (
+    AccessControl,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    refuse_request,
+    send_response,
+)
+from posse.live.http.page import CONTENT_TYPES, HEADERS
+from posse.live.http.protocol import ServerLimits
+from posse.live.http.responses import RequestRefused, Response, error_response, json_response
 from posse.live.http.server import Server
 
 MOST = 20  # viewers
@@ -31,21 +39,21 @@ CROWDED = f"{MOST} others watch this swarm already: ask for its views once a sec
 class Streams:
     """The viewers of a ring; for one event loop."""
 
-    def __init__(self, ring: Ring) -> None:
+    def __init__(self, ring: ViewLog) -> None:
         self._ring = ring
         self._viewers: set[asyncio.Event] = set()  # each is set when there is news
         self._loop: asyncio.AbstractEventLoop | None = None
-        ring.tell(self._wake)
+        ring.subscribe(self._wake)
 
-    def end(self) -> None:
+    def end_streams(self) -> None:
         """Let all viewers go, from any thread."""
-        self._ring.end()
+        self._ring.close()
 
     async def serve(self, after: int, receive: Receive, send: Send) -> None:
         """Stream what comes after a view, until the viewer leaves, is too slow, or all ends."""
         self._loop = asyncio.get_running_loop()
         if len(self._viewers) >= MOST:
-            raise Refusal(503, "too many viewers", CROWDED)
+            raise RequestRefused(503, "too_many_viewers", CROWDED)
         kind = [(b"content-type", b"text/event-stream; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200, "headers": kind})
         news = asyncio.Event()
@@ -67,7 +75,7 @@ class Streams:
         while not (ended or left.done()):
             news.clear()
             ended = self._ring.ended  # asked first: the last view comes before the end
-            changes, after = self._ring.since(after)
+            changes, after = self._ring.changes_since(after)
             text = b"".join(b"data: %b\n\n" % change for change in changes) or b":\n\n"
             async with asyncio.timeout(PATIENCE):
                 await send({"type": "http.response.body", "body": text, "more_body": not ended})
@@ -107,7 +115,7 @@ UNEXPECTED = "the swarm has an error, which its log shows: please report it"
 log = logging.getLogger(__name__)
 
 
-class Order(msgspec.Struct, forbid_unknown_fields=True):
+class ButtonPress(msgspec.Struct, forbid_unknown_fields=True):
     """A button that is pressed, and on whom."""
 
     button: str
@@ -115,101 +123,101 @@ class Order(msgspec.Struct, forbid_unknown_fields=True):
     link: tuple[str, str] | None = None
 
 
-class Pace(msgspec.Struct, forbid_unknown_fields=True):
+class PaceChange(msgspec.Struct, forbid_unknown_fields=True):
     """How time is to go on."""
 
     paused: bool | None = None
     speed: float | None = None
 
 
-class App:
+class DemoApp:
     """An ASGI app that answers this machine alone, and takes orders from its own page alone."""
 
-    def __init__(self, show: Show) -> None:
+    def __init__(self, show: Demonstration) -> None:
         self._show = show
-        self._guard = Guard()
+        self._guard = AccessControl()
         self.streams = Streams(show.ring)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             raise RuntimeError(f"the page of a swarm speaks HTTP only, not {scope['type']}")
-        send = _with_headers(send)
+        send = _add_headers(send)
         try:
-            body = await self._guard.admit(scope, receive)
+            body = await self._guard.read_admitted_body(scope, receive)
             if body is None:
                 return
-            if _streams(scope):
-                await self.streams.serve(_after(scope), receive, send)
+            if _wants_stream(scope):
+                await self.streams.serve(_parse_after(scope), receive, send)
                 return
-            answer = await self._answer(scope, body)
-        except Refusal as refusal:
-            if refusal.reason == "another host":
-                refusal = Refusal(403, refusal.reason, ELSEWHERE)
-            await refuse(receive, send, refusal)
+            answer = await self._handle_request(scope, body)
+        except RequestRefused as refusal:
+            if refusal.reason == "host_not_allowed":
+                refusal = RequestRefused(403, refusal.reason, ELSEWHERE)
+            await refuse_request(receive, send, refusal)
             return
         except ValueError as problem:  # msgspec's are, too
-            answer = error(422, str(problem))
+            answer = error_response(422, str(problem))
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            answer = error(500, UNEXPECTED)
-        await send_answer(send, answer)
+            answer = error_response(500, UNEXPECTED)
+        await send_response(send, answer)
 
-    async def _answer(self, scope: Scope, body: bytes) -> Answer:
+    async def _handle_request(self, scope: Scope, body: bytes) -> Response:
         method = scope["method"]
         path = scope["path"]
         name = "swarm.html" if path == "/" else path.removeprefix("/assets/")
         if method == "GET" and (path == "/" or (name != path and name in ASSETS)):
-            return Answer(200, web.read(name).encode(), KINDS[name.rpartition(".")[2]])
+            return Response(200, web.read(name).encode(), CONTENT_TYPES[name.rpartition(".")[2]])
         if (method, path) == ("GET", "/v1/view"):
-            return in_json(self._show.ring.newest)
+            return json_response(self._show.ring.newest)
         if (method, path) == ("GET", "/v1/views"):
-            changes, _ = self._show.ring.since(_after(scope))
-            return Answer(200, b"[%b]" % b",".join(changes))
+            changes, _ = self._show.ring.changes_since(_parse_after(scope))
+            return Response(200, b"[%b]" % b",".join(changes))
         if (method, path) == ("POST", "/v1/press"):
             _check_origin(scope)
-            order = msgspec.json.decode(body, type=Order)
-            said = self._show.press(order.button, order.agent, order.link)
-            return in_json({"said": await asyncio.wrap_future(said)})
+            order = msgspec.json.decode(body, type=ButtonPress)
+            outcome = self._show.press_button(order.button, order.agent, order.link)
+            return json_response({"said": await asyncio.wrap_future(outcome)})
         if (method, path) == ("POST", "/v1/pace"):
             _check_origin(scope)
-            pace = msgspec.json.decode(body, type=Pace)
+            pace = msgspec.json.decode(body, type=PaceChange)
             await asyncio.wrap_future(self._show.set_pace(pace.paused, pace.speed))
-            return in_json({"said": "so it goes on"})
-        return error(404, "there is nothing here: the page is at /")
+            return json_response({"said": "so it goes on"})
+        return error_response(404, "there is nothing here: the page is at /")
 
 
-def serve(show: Show, port: int) -> Server:
+def serve_page(show: Demonstration, port: int) -> Server:
     """Serve the page of a swarm on 127.0.0.1, in a thread."""
-    return Server(App(show), f"127.0.0.1:{port}", Limits(CONNECTIONS))
+    return Server(DemoApp(show), f"127.0.0.1:{port}", ServerLimits(CONNECTIONS))
 
 
 def _check_origin(scope: Scope) -> None:
     """Refuse what a page of somebody else lets its visitors' browsers send."""
-    if _header(scope, b"origin") != f"http://{_header(scope, b'host')}":
-        raise Refusal(403, "another origin", FOREIGN)
+    if _read_header(scope, b"origin") != f"http://{_read_header(scope, b'host')}":
+        raise RequestRefused(403, "origin_not_allowed", FOREIGN)
 
 
-def _streams(scope: Scope) -> bool:
-    asked = scope["method"], scope["path"]
-    return asked == ("GET", "/v1/views") and "text/event-stream" in _header(scope, b"accept")
+def _wants_stream(scope: Scope) -> bool:
+    request = scope["method"], scope["path"]
+    return request == ("GET", "/v1/views") and "text/event-stream" in _read_header(scope, b"accept")
 
 
-def _after(scope: Scope) -> int:
+def _parse_after(scope: Scope) -> int:
     return int(parse_qs(scope["query_string"].decode("latin-1")).get("after", ["0"])[0])
 
 
-def _header(scope: Scope, name: bytes) -> str:
-    found = [value.decode("latin-1") for each, value in scope["headers"] if each == name]
-    return found[0] if len(found) == 1 else ""
+def _read_header(scope: Scope, name: bytes) -> str:
+    values = [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+    return values[0] if len(values) == 1 else ""
 
 
-def _with_headers(send: Send) -> Send:
+def _add_headers(send: Send) -> Send:
     """Send with what every answer has."""
 
-    async def sent(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message["headers"], *HEADERS]}
         await send(message)
 
-    return sent
+    return send_with_headers

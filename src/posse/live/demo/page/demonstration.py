@@ -1,4 +1,4 @@
-"""The event loop of a demonstration: time goes on, buttons act, views are taken."""
+"""The event loop of a demonstration: it advances time, runs button presses and records views."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from posse.live.demo.page.in_memory import STEP, MemoryCrew
-from posse.live.demo.page.in_processes import ProcessCrew
-from posse.live.demo.page.stage import STARTS, VISITS_PER_SECOND, Crew, Link, Stage, Story
-from posse.live.demo.page.views import Looking, Ring
-from posse.live.demo.site import Count, Site
+from posse.live.demo.page.in_memory import STEP_SECONDS, MemoryBackend
+from posse.live.demo.page.in_processes import ProcessBackend
+from posse.live.demo.page.stage import STARTS, VISITS_PER_SECOND, Backend, Link, Scenario, Stage
+from posse.live.demo.page.views import Observer, ViewLog
+from posse.live.demo.site import AgentSite, Count
 from posse.live.demo.swarm import Swarm
 from posse.live.demo.visitors import TwinAudience
 
-STEPS = 5  # from one view to the next
+STEPS = 5  # between two views
 SPEEDS = (0.25, 1.0, 4.0)
-LATE = 5  # steps that are made up for, where the machine is too slow; others are not
+LATE = 5  # steps that a slow machine makes up for; older ones are dropped
 
 STARTING = "starting"
 RUNNING = "running"
@@ -31,15 +31,15 @@ SETTLING = "settling"
 ENDED = "ended"
 
 
-class Clockwork:
-    """Lets a stage go on, at a speed where time is stepped, and keeps a view of every half second.
+class EventLoop:
+    """Advances a stage (at a chosen speed if time is stepped) and records a view every half second.
 
-    Without `start` there is no thread: `step` and `look` may be called by hand.
+    Without `start` there is no thread: `step` and `record_view` may be called by hand.
     """
 
-    def __init__(self, stage: Stage, ring: Ring) -> None:
+    def __init__(self, stage: Stage, ring: ViewLog) -> None:
         self.stage = stage
-        self._looking = Looking(stage)
+        self._observer = Observer(stage)
         self._ring = ring
         self.paused = False
         self.speed = 1.0
@@ -47,34 +47,36 @@ class Clockwork:
         self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
         self._calls = queue.SimpleQueue()
         self._steps = 0
-        self.failure: Exception | None = None  # which ended the loop
-        self._thread = threading.Thread(target=self._run, name="posse-swarm", daemon=True)
+        self.failure: Exception | None = None  # the exception that ended the loop
+        self._thread = threading.Thread(
+            target=self._run_loop_safely, name="posse-swarm", daemon=True
+        )
 
     def start(self) -> None:
-        """Let time begin."""
-        self.look()
+        """Start the loop in a thread."""
+        self.record_view()
         self._thread.start()
 
     def stop(self) -> None:
-        """Let it end, after a last view."""
+        """Stop the loop after a last view."""
         self._calls.put(None)
         self._thread.join()
         self._refuse_all()
         self.phase = ENDED
         if self.failure is None:
-            self.look()
-        self._ring.end()
+            self.record_view()
+        self._ring.close()
 
-    def settle(self) -> None:
-        """Mend all that is broken, and send visitors away: what is on its way can arrive."""
-        self.stage.mend()
+    def prepare_count(self) -> None:
+        """Repair everything and send no more visitors, so that all evidence can arrive."""
+        self.stage.repair_all()
         self.phase = SETTLING
         self.paused = False
-        if self.stage.crew.stepped:
+        if self.stage.backend.stepped:
             self.speed = SPEEDS[-1]
 
-    def call(self, work: Callable[[], Any]) -> Future[Any]:
-        """Have something done between two steps; a view of what came of it follows at once."""
+    def submit_call(self, work: Callable[[], Any]) -> Future[Any]:
+        """Run a function between two steps; a view of its outcome follows at once."""
         future: Future[Any] = Future()
         self._calls.put((work, future))
         if not self._thread.is_alive():
@@ -82,9 +84,11 @@ class Clockwork:
         return future
 
     def set_pace(self, paused: bool | None = None, speed: float | None = None) -> None:
-        """Pause, go on, or go on at another speed; where time is real it can be neither."""
-        if not self.stage.crew.stepped:
-            raise ValueError("real processes cannot be paused or slowed: --in-memory can")
+        """Pause, resume or change the speed; refused where time is real."""
+        if not self.stage.backend.stepped:
+            raise ValueError(
+                "real processes cannot be paused or slowed: start the swarm with --in-memory"
+            )
         if speed is not None:
             if speed not in SPEEDS:
                 raise ValueError(f"speed must be one of {SPEEDS}, got {speed}")
@@ -92,29 +96,29 @@ class Clockwork:
         if paused is not None:
             self.paused = paused
 
-    def look(self) -> None:
-        """Take a view."""
-        view = self._looking.view()
+    def record_view(self) -> None:
+        """Record a view of the present moment."""
+        view = self._observer.take_view()
         if self.phase == STARTING and STARTS not in self.stage.states.values():
             self.phase = RUNNING
         pace = {"phase": self.phase, "paused": self.paused, "speed": self.speed}
-        self._ring.add(view | pace)
+        self._ring.append_view(view | pace)
 
     def step(self) -> None:
-        """Let time go on for a step, and take a view if it is due."""
-        self.stage.crew.advance(visits=self.phase in (STARTING, RUNNING))
+        """Advance time by one step, and record a view if it is due."""
+        self.stage.backend.advance_time(visits=self.phase in (STARTING, RUNNING))
         self._steps += 1
         if self._steps % STEPS == 0:
-            self.look()
+            self.record_view()
 
-    def _run(self) -> None:
+    def _run_loop_safely(self) -> None:
         try:
-            self._loop()
-        except Exception as error:  # somebody waits for the end of it all
+            self._run_loop()
+        except Exception as error:  # reported to the caller that waits for the end
             self.failure = error
             self._refuse_all()
 
-    def _loop(self) -> None:
+    def _run_loop(self) -> None:
         due = time.monotonic()
         while True:
             now = time.monotonic()
@@ -122,7 +126,7 @@ class Clockwork:
                 due = now
                 pause = None
             else:
-                length = STEP / self.speed
+                length = STEP_SECONDS / self.speed
                 due = max(due, now - LATE * length)
                 pause = max(0.0, due - now)
             try:
@@ -133,40 +137,40 @@ class Clockwork:
                 continue
             if called is None:
                 return
-            self._do(*called)
+            self._run_call(*called)
 
     def _refuse_all(self) -> None:
-        """Nobody is there any more to do what was asked for."""
+        """Refuse all queued calls: the loop has ended."""
         with suppress(queue.Empty):
             while True:
                 if (called := self._calls.get_nowait()) is not None:
                     called[1].set_exception(ValueError("the swarm has ended"))
 
-    def _do(self, work: Callable[[], Any], future: Future[Any]) -> None:
+    def _run_call(self, work: Callable[[], Any], future: Future[Any]) -> None:
         try:
             result = work()
-            self.look()
-        except Exception as error:  # who asked is told
+            self.record_view()
+        except Exception as error:  # reported to the caller
             future.set_exception(error)
         else:
             future.set_result(result)
 
 
-# A demonstration from its start to its count: agents, visitors, the loop, and the views of it.
+# A demonstration from its start to its audit.
 
 
-class Show:
-    """Real agents in memory or in processes, which a page shows and its buttons break."""
+class Demonstration:
+    """Real agents in memory or in processes; a page shows them, and its buttons break them."""
 
     def __init__(
-        self, folder: Path, story: Story, *, in_memory: bool, loss: float = 0.0, seed: int = 0
+        self, folder: Path, story: Scenario, *, in_memory: bool, loss: float = 0.0, seed: int = 0
     ) -> None:
         self._folder = folder
         self._story = story
         self._in_memory = in_memory
         self._loss = loss
         self._seed = seed
-        self.ring = Ring(start=secrets.randbits(40))
+        self.ring = ViewLog(start=secrets.randbits(40))
         self.audience = TwinAudience(story.means, seed)
         self.swarm = Swarm(
             [],
@@ -174,59 +178,65 @@ class Show:
             visits_per_second=VISITS_PER_SECOND,
             seed=seed,
             audience=self.audience,
-            patience=math.inf,  # people may let an agent be down for as long as they like
+            patience=math.inf,  # an agent may stay down for as long as people like
         )
-        self._clockwork: Clockwork | None = None
+        self.event_loop: EventLoop | None = None
 
     def start(self) -> None:
-        """Start the agents, without waiting until they answer: views say which do."""
-        crew: Crew
+        """Start the agents without waiting until they answer: the views show which do."""
+        crew: Backend
         if self._in_memory:
-            crew = MemoryCrew(self._folder, self.audience, self._seed)
-            visit = _nobody
+            crew = MemoryBackend(self._folder, self.audience, self._seed)
+            visit = _send_no_visitors
         else:
-            crew = ProcessCrew(self._folder)
-            visit = self.swarm.visit_at
+            crew = ProcessBackend(self._folder)
+            visit = self.swarm.send_visitors_to
         stage = Stage(crew, self.audience, self._story, self._loss, visit)
         self.swarm.sites = stage.sites
-        self._clockwork = Clockwork(stage, self.ring)
-        self._clockwork.start()
+        self.event_loop = EventLoop(stage, self.ring)
+        self.event_loop.start()
 
-    def press(self, button: str, agent: str | None = None, link: Link | None = None) -> Future[str]:
-        """Press a button of the stage; what happened, or a ValueError why it cannot be."""
-        return self._running.call(lambda: self._running.stage.press(button, agent, link))
+    def press_button(
+        self, button: str, agent: str | None = None, link: Link | None = None
+    ) -> Future[str]:
+        """Press a button; the future holds a sentence, or a ValueError that says why not."""
+        return self._require_loop.submit_call(
+            lambda: self._require_loop.stage.press_button(button, agent, link)
+        )
 
     def set_pace(self, paused: bool | None, speed: float | None) -> Future[None]:
-        """Pause, go on, or go on at another speed."""
-        return self._running.call(lambda: self._running.set_pace(paused, speed))
+        """Pause, resume or change the speed."""
+        return self._require_loop.submit_call(lambda: self._require_loop.set_pace(paused, speed))
 
     @property
     def failure(self) -> Exception | None:
-        """What ended the loop before its time."""
-        return None if self._clockwork is None else self._clockwork.failure
+        """The exception that ended the loop, if any."""
+        return None if self.event_loop is None else self.event_loop.failure
 
-    def settle(self) -> list[Count]:
-        """Mend all, let no more visitors come, and count when what is on its way has arrived."""
-        self._running.call(self._running.settle).result()
-        for site in self.swarm.sites:  # or visitors would wait in vain for one that cannot start
-            site.wait()
+    def finish_and_count(self) -> list[Count]:
+        """Repair everything, send no more visitors, and count once all evidence has arrived."""
+        self._require_loop.submit_call(self._require_loop.prepare_count).result()
+        for (
+            site
+        ) in self.swarm.sites:  # otherwise visitors would wait for an agent that cannot start
+            site.wait_until_ready()
         self.swarm.end_visits()
-        return self.swarm.settle()
+        return self.swarm.wait_for_agreement()
 
     def stop(self) -> None:
-        """End everything, after a last view."""
-        if self._clockwork is not None:
-            self._clockwork.stop()
-            self._clockwork.stage.release()
-        self.ring.end()
+        """Stop everything after a last view."""
+        if self.event_loop is not None:
+            self.event_loop.stop()
+            self.event_loop.stage.resume_stopped()
+        self.ring.close()
         self.swarm.stop()
 
     @property
-    def _running(self) -> Clockwork:
-        if self._clockwork is None:
-            raise ValueError("the swarm is only just starting: wait a moment")
-        return self._clockwork
+    def _require_loop(self) -> EventLoop:
+        if self.event_loop is None:
+            raise ValueError("the swarm is starting: wait a moment")
+        return self.event_loop
 
 
-def _nobody(site: Site) -> None:
-    """Where time is stepped, visitors come with it."""
+def _send_no_visitors(site: AgentSite) -> None:
+    """Do nothing: where time is stepped, the backend sends the visitors."""

@@ -1,4 +1,4 @@
-"""The demonstration in memory: real nodes on a stepped clock, the same from the same seed."""
+"""The demonstration in memory: nodes of a fleet on a stepped clock, reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -10,167 +10,165 @@ from pathlib import Path
 from typing import TypeVar
 
 from posse.live.config.agent_settings import Settings, from_data
-from posse.live.demo.fault_injection import Faults, Glance, Interference, glance
+from posse.live.demo.fault_injection import AgentSnapshot, FaultInjector, Faults, take_snapshot
+from posse.live.demo.fleet import Fleet
 from posse.live.demo.memory import MemorySite
 from posse.live.demo.page.stage import TICK_SECONDS, VISITS_PER_SECOND, agent_data
-from posse.live.demo.site import Site
+from posse.live.demo.site import AgentSite
 from posse.live.demo.visitors import Audience
 from posse.live.experiment.experiment import DEFAULT
-from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node import Node
-from posse.live.node_factory import Outside
-from posse.live.process import assemble
 
 T = TypeVar("T")
 
-STEP = 0.1  # seconds
+STEP_SECONDS = 0.1
 DELAY = (0, 4)  # further steps that a message takes
-BEGINNING = 1.7e9  # by the agents' clocks: any time will do, so long as it is the same
+START_TIME = 1.7e9  # by the agents' clocks: any fixed time will do
 
 
 @dataclass
-class Actor:
-    """One agent, and when it acts next."""
+class SteppedAgent:
+    """One agent, and when its next visitor and its next tick are due."""
 
     site: MemorySite
-    interference: Interference
+    injector: FaultInjector
     random: random.Random
     next_visit: float
     next_tick: float
-    still: bool = False
+    paused: bool = False
 
 
-class MemoryCrew:
+class MemoryBackend:
     """Agents that act one after the other in steps of a tenth of a second."""
 
     stepped = True
 
     def __init__(self, folder: Path, audience: Audience, seed: int) -> None:
-        self._folder = folder
         self._audience = audience
         self._seed = seed
         self._steps = 0
-        self._network = MemoryNetwork([], seed=seed, delay=DELAY, reorder=True)
-        self._turn = threading.Lock()
-        self._actors: dict[str, Actor] = {}
+        self._fleet = Fleet(
+            folder,
+            seed=seed,
+            now=START_TIME,
+            monotonic=lambda: self.now,
+            delay=DELAY,
+            reorder=True,
+        )
+        self._network_lock = threading.Lock()
+        self._agents: dict[str, SteppedAgent] = {}
         self._arms: list[str] = []
 
     @property
     def now(self) -> float:
-        """Seconds that were stepped through."""
-        return self._steps * STEP
+        """Seconds since the beginning."""
+        return self._steps * STEP_SECONDS
 
-    def begin(
+    def start_agents(
         self, names: Sequence[str], links: Sequence[tuple[str, str]], arms: Sequence[str]
-    ) -> list[Site]:
+    ) -> list[AgentSite]:
         """Start agents that play these arms."""
         self._arms = list(arms)
         for a, b in links:
-            self._network.link(a, b)
-        return [self._enter(name) for name in names]
+            self._fleet.network.link(a, b)
+        return [self._open_site(name) for name in names]
 
-    def join(self, name: str, neighbours: Sequence[str]) -> Site:
-        """Start one more agent, and let its neighbours know it."""
-        for near in neighbours:
-            self._network.link(near, name)
-        site = self._enter(name)
-        for near in neighbours:
-            self._actors[near].site.change(self._settings(near))
+    def add_agent(self, name: str, neighbours: Sequence[str]) -> AgentSite:
+        """Start one more agent and reload its neighbours."""
+        for neighbour in neighbours:
+            self._fleet.network.link(neighbour, name)
+        site = self._open_site(name)
+        for neighbour in neighbours:
+            self._agents[neighbour].site.change_settings(self._settings_of(neighbour))
         return site
 
-    def start(self, name: str) -> None:
+    def start_agent(self, name: str) -> None:
         """Start an agent that was killed."""
-        self._actors[name].site.start()
+        self._agents[name].site.start()
 
-    def kill(self, name: str) -> None:
-        """Go on from what is on disk at this moment."""
-        self.go_on(name)
-        self._actors[name].site.kill()
+    def kill_agent(self, name: str) -> None:
+        """End an agent as a power failure would."""
+        self.resume_agent(name)
+        self._agents[name].site.kill()
 
-    def stop(self, name: str) -> None:
-        """Let it neither tick nor hear."""
-        self._set_still(name, True)
+    def pause_agent(self, name: str) -> None:
+        """Let an agent neither tick nor receive."""
+        self._set_paused(name, True)
 
-    def go_on(self, name: str) -> None:
-        """Let it go on."""
-        self._set_still(name, False)
+    def resume_agent(self, name: str) -> None:
+        """Let a paused agent continue."""
+        self._set_paused(name, False)
 
-    def interfere(self, name: str, faults: Faults) -> None:
-        """Let these faults befall its messages."""
-        actor = self._actors[name]
-        actor.interference.faults = Faults(faults.cut, faults.loss, actor.still)
+    def set_faults(self, name: str, faults: Faults) -> None:
+        """Apply faults to the messages of an agent."""
+        agent = self._agents[name]
+        agent.injector.faults = Faults(faults.cut, faults.loss, agent.paused)
 
     def set_arms(self, arms: Sequence[str]) -> None:
         """Let all agents play these arms, by a reload."""
         self._arms = list(arms)
-        for name, actor in self._actors.items():
-            actor.site.change(self._settings(name))
+        for name, agent in self._agents.items():
+            agent.site.change_settings(self._settings_of(name))
 
-    def look(self, names: Iterable[str]) -> dict[str, Glance]:
-        """What those of these agents hold that are there, all at the same moment."""
-        found = {}
+    def take_snapshots(self, names: Iterable[str]) -> dict[str, AgentSnapshot]:
+        """Take snapshots of those of these agents that run, all at the same moment."""
+        snapshots = {}
         for name in names:
-            actor = self._actors[name]
-            if actor.site.node is not None and not actor.still:
-                found[name] = glance(actor.site.node, actor.interference)
-        return found
+            agent = self._agents[name]
+            if agent.site.node is not None and not agent.paused:
+                snapshots[name] = take_snapshot(agent.site.node, agent.injector)
+        return snapshots
 
-    def problem(self, name: str) -> str | None:
-        """Nothing ends by itself here."""
+    def find_problem(self, name: str) -> str | None:
+        """Return None: no agent ends by itself here."""
         return None
 
-    def advance(self, visits: bool) -> None:
-        """Visitors first, then ticks, then the messages that are due."""
+    def advance_time(self, visits: bool) -> None:
+        """Let one step pass: visitors first, then ticks, then the messages that are due."""
         self._steps += 1
-        for actor in self._actors.values():
-            if actor.still or actor.site.node is None:
-                actor.next_visit = max(actor.next_visit, self.now)  # nobody waits at its door
-                actor.next_tick = max(actor.next_tick, self.now)
+        self._fleet.now = START_TIME + self.now
+        for agent in self._agents.values():
+            if agent.paused or agent.site.node is None:
+                # visits and ticks that were missed are not made up for
+                agent.next_visit = max(agent.next_visit, self.now)
+                agent.next_tick = max(agent.next_tick, self.now)
                 continue
-            while actor.next_visit <= self.now:
+            while agent.next_visit <= self.now:
                 if visits:
-                    with actor.site.visitor(DEFAULT) as visitor:
-                        self._audience.visit(actor.site, DEFAULT, visitor, actor.random, _at_once)
-                actor.next_visit += actor.random.expovariate(VISITS_PER_SECOND)
-            if actor.next_tick <= self.now:
-                actor.site.tick()
-                actor.next_tick += TICK_SECONDS
-        self._network.step()
+                    with agent.site.open_visitor(DEFAULT) as visitor:
+                        self._audience.visit(agent.site, DEFAULT, visitor, agent.random, _call_once)
+                agent.next_visit += agent.random.expovariate(VISITS_PER_SECOND)
+            if agent.next_tick <= self.now:
+                agent.site.tick()
+                agent.next_tick += TICK_SECONDS
+        self._fleet.network.step()
 
-    def _enter(self, name: str) -> MemorySite:
-        number = len(self._actors)
+    def _open_site(self, name: str) -> MemorySite:
+        number = len(self._agents)
         generator = random.Random(f"{self._seed} {name}")
-        interference = Interference(generator)
-
-        def make(settings: Settings, folder: Path) -> Node:
-            outside = Outside(lambda _: interference.around(self._network.transport(name)))
-            return assemble(
-                settings,
-                folder,
-                outside,
-                clock=lambda: BEGINNING + self.now,
-                draw=generator.getrandbits,
-                monotonic=lambda: self.now,
-            )
-
+        injector = FaultInjector(generator)
         site = MemorySite(
-            self._settings(name), self._folder, self._network, self._turn, make, by_hand=True
+            self._settings_of(name),
+            self._fleet,
+            self._network_lock,
+            by_hand=True,
+            draw=generator.getrandbits,
+            wrap_transport=injector.wrap_transport,
         )
         site.start()
-        # not all in the same step
-        tick = self.now + TICK_SECONDS * (0.37 * number % 1.0)
-        visit = self.now + generator.expovariate(VISITS_PER_SECOND)
-        self._actors[name] = Actor(site, interference, generator, visit, tick)
+        # spread the ticks of the agents over a second
+        next_tick = self.now + TICK_SECONDS * (0.37 * number % 1.0)
+        next_visit = self.now + generator.expovariate(VISITS_PER_SECOND)
+        self._agents[name] = SteppedAgent(site, injector, generator, next_visit, next_tick)
         return site
 
-    def _settings(self, name: str) -> Settings:
+    def _settings_of(self, name: str) -> Settings:
         return from_data(agent_data(name, self._arms))
 
-    def _set_still(self, name: str, still: bool) -> None:
-        actor = self._actors[name]
-        actor.still = still
-        self.interfere(name, actor.interference.faults)
+    def _set_paused(self, name: str, paused: bool) -> None:
+        agent = self._agents[name]
+        agent.paused = paused
+        self.set_faults(name, agent.injector.faults)
 
 
-def _at_once(ask: Callable[[], T]) -> T:
+def _call_once(ask: Callable[[], T]) -> T:
     return ask()

@@ -1,4 +1,4 @@
-"""The demonstration with processes: real agents with mutual TLS on loopback, in real time."""
+"""The demonstration with processes: agents with mutual TLS on loopback, in real time."""
 
 from __future__ import annotations
 
@@ -9,126 +9,126 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from posse.live.demo.child_process import Leash
-from posse.live.demo.fault_injection import Faults, Glance
+from posse.live.demo.child_process import ChildProcess
+from posse.live.demo.fault_injection import AgentSnapshot, Faults
 from posse.live.demo.page.stage import agent_data
 from posse.live.demo.processes import ProcessSite, free_ports, write_settings
-from posse.live.demo.site import Site
+from posse.live.demo.site import AgentSite
 from posse.live.security import certificates
 
-ANSWER_SECONDS = 0.3  # for which all agents together may think
+ANSWER_SECONDS = 0.3  # for the replies of all agents together
 
 
 @dataclass(frozen=True)
-class Leashed:
-    """One agent: its process, its leash, where it listens and answers."""
+class AgentProcess:
+    """One agent: its site, the pipes to its process, and its addresses."""
 
     site: ProcessSite
-    leash: Leash
+    child: ChildProcess
     listen: str
     http: str
 
 
-class ProcessCrew:
-    """Agents in processes of their own."""
+class ProcessBackend:
+    """Agents in their own processes."""
 
     stepped = False
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._began: float | None = None
-        self._agents: dict[str, Leashed] = {}
+        self._started_at: float | None = None
+        self._agents: dict[str, AgentProcess] = {}
         self._links: list[tuple[str, str]] = []
         self._arms: list[str] = []
         certificates.create_authority(folder / "certs")
 
     @property
     def now(self) -> float:
-        """Seconds by the clock on the wall since the first agent answered."""
-        return 0.0 if self._began is None else time.monotonic() - self._began
+        """Seconds since the first agent answered."""
+        return 0.0 if self._started_at is None else time.monotonic() - self._started_at
 
-    def begin(
+    def start_agents(
         self, names: Sequence[str], links: Sequence[tuple[str, str]], arms: Sequence[str]
-    ) -> list[Site]:
+    ) -> list[AgentSite]:
         """Start agents that play these arms."""
         self._arms = list(arms)
         self._links = list(links)
         for name in names:
-            self._make(name)
+            self._create_agent(name)
         for name in names:
-            self._write(name)
+            self._write_file(name)
             self._agents[name].site.start()
         return [agent.site for agent in self._agents.values()]
 
-    def join(self, name: str, neighbours: Sequence[str]) -> Site:
-        """Start one more agent, and let its neighbours know it."""
-        self._links += [(near, name) for near in neighbours]
-        agent = self._make(name)
-        self._write(name)
+    def add_agent(self, name: str, neighbours: Sequence[str]) -> AgentSite:
+        """Start one more agent and reload its neighbours."""
+        self._links += [(neighbour, name) for neighbour in neighbours]
+        agent = self._create_agent(name)
+        self._write_file(name)
         agent.site.start()
-        for near in neighbours:
-            self._reload(near)
+        for neighbour in neighbours:
+            self._reload_agent(neighbour)
         return agent.site
 
-    def start(self, name: str) -> None:
+    def start_agent(self, name: str) -> None:
         """Start an agent that was killed."""
         self._agents[name].site.start()
 
-    def kill(self, name: str) -> None:
-        """SIGKILL."""
+    def kill_agent(self, name: str) -> None:
+        """Kill an agent (SIGKILL)."""
         self._agents[name].site.kill()
 
-    def stop(self, name: str) -> None:
-        """SIGSTOP."""
-        self._signal(name, signal.SIGSTOP)
+    def pause_agent(self, name: str) -> None:
+        """Stop an agent (SIGSTOP)."""
+        self._send_signal(name, signal.SIGSTOP)
 
-    def go_on(self, name: str) -> None:
-        """SIGCONT."""
-        self._signal(name, signal.SIGCONT)
+    def resume_agent(self, name: str) -> None:
+        """Let a stopped agent continue (SIGCONT)."""
+        self._send_signal(name, signal.SIGCONT)
 
-    def interfere(self, name: str, faults: Faults) -> None:
-        """Let these faults befall its messages."""
-        self._agents[name].leash.interfere(faults)
+    def set_faults(self, name: str, faults: Faults) -> None:
+        """Apply faults to the messages of an agent."""
+        self._agents[name].child.set_faults(faults)
 
     def set_arms(self, arms: Sequence[str]) -> None:
         """Let all agents play these arms, by a reload."""
         self._arms = list(arms)
         for name in self._agents:
-            self._reload(name)
+            self._reload_agent(name)
 
-    def look(self, names: Iterable[str]) -> dict[str, Glance]:
-        """What those of these agents hold that answer in time."""
-        asked = {name: self._agents[name].leash for name in names}
-        for leash in asked.values():
-            leash.ask()
+    def take_snapshots(self, names: Iterable[str]) -> dict[str, AgentSnapshot]:
+        """Return the snapshots of those of these agents that answer in time."""
+        children = {name: self._agents[name].child for name in names}
+        for child in children.values():
+            child.request_snapshot()
         deadline = time.monotonic() + ANSWER_SECONDS
-        found = {}
-        for name, leash in asked.items():
-            answer = leash.answer(max(0.0, deadline - time.monotonic()))
-            if answer is not None:
-                found[name] = answer
-        if found and self._began is None:
-            self._began = time.monotonic()
-        return found
+        snapshots = {}
+        for name, child in children.items():
+            snapshot = child.wait_for_snapshot(max(0.0, deadline - time.monotonic()))
+            if snapshot is not None:
+                snapshots[name] = snapshot
+        if snapshots and self._started_at is None:
+            self._started_at = time.monotonic()
+        return snapshots
 
-    def problem(self, name: str) -> str | None:
-        """The last line of a process that ended."""
-        words = self._agents[name].site.problem()
+    def find_problem(self, name: str) -> str | None:
+        """Return the last log line of a process that has ended."""
+        words = self._agents[name].site.find_problem()
         return None if words is None else words.splitlines()[-1]
 
-    def advance(self, visits: bool) -> None:
-        """Time goes on by itself."""
+    def advance_time(self, visits: bool) -> None:
+        """Do nothing: time is real."""
 
-    def _make(self, name: str) -> Leashed:
+    def _create_agent(self, name: str) -> AgentProcess:
         certificates.issue(self._folder / "certs", name, ["127.0.0.1"])
         listen, http = (f"127.0.0.1:{port}" for port in free_ports(2))
-        leash = Leash()
+        child = ChildProcess()
         file = self._folder / f"{name}.toml"
-        site = ProcessSite(name, file, f"http://{http}", launch=leash.launch)
-        agent = self._agents[name] = Leashed(site, leash, listen, http)
+        site = ProcessSite(name, file, f"http://{http}", launch=child.launch_agent)
+        agent = self._agents[name] = AgentProcess(site, child, listen, http)
         return agent
 
-    def _write(self, name: str) -> None:
+    def _write_file(self, name: str) -> None:
         agent = self._agents[name]
         both = [*self._links, *((b, a) for a, b in self._links)]
         write_settings(
@@ -142,11 +142,11 @@ class ProcessCrew:
             },
         )
 
-    def _reload(self, name: str) -> None:
-        self._write(name)
-        self._agents[name].leash.reload()
+    def _reload_agent(self, name: str) -> None:
+        self._write_file(name)
+        self._agents[name].child.request_reload()
 
-    def _signal(self, name: str, number: int) -> None:
+    def _send_signal(self, name: str, number: int) -> None:
         process = self._agents[name].site.process
         if process is not None and process.poll() is None:
             os.kill(process.pid, number)

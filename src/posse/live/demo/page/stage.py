@@ -1,4 +1,4 @@
-"""What a demonstration begins with: cities, arms with true rates close to each other, links."""
+"""The stage of a demonstration: its scenario, its faults, and the buttons that cause them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from posse.live.demo.fault_injection import Faults, Glance
-from posse.live.demo.site import Site
+from posse.live.demo.fault_injection import AgentSnapshot, Faults
+from posse.live.demo.site import AgentSite
 from posse.live.demo.visitors import TwinAudience
 
 CITIES = (
     "berlin", "paris", "rome", "lyon", "oslo", "wien",
     "porto", "turku", "gent", "riga", "cork", "bern",
 )  # fmt: skip
-# close enough that one agent alone takes long; those that are added later may be the best
+# true rates; so close that an isolated agent learns slowly, and a later arm may be the best
 ARMS = {"text": 0.28, "photo": 0.38, "quiz": 0.44, "video": 0.33, "story": 0.36, "audio": 0.48}
-CHORDS = ((1, 5), (2, 7), (3, 6))  # so that news need not go round half of the circle
+CHORDS = ((1, 5), (2, 7), (3, 6))  # shorten the paths across the circle
 VISITS_PER_SECOND = 5.0  # at each agent
-TICK_SECONDS = 1.0  # slow enough that messages can be seen
+TICK_SECONDS = 1.0  # slow enough for people to see the messages
 
 
 @dataclass(frozen=True)
-class Story:
+class Scenario:
     """The agents' names, the true mean of each arm, and the links between agents."""
 
     names: tuple[str, ...]
@@ -30,20 +30,20 @@ class Story:
     links: tuple[tuple[str, str], ...]
 
 
-def default_story(
+def default_scenario(
     n_agents: int, n_arms: int, links: Sequence[tuple[int, int]] | None = None
-) -> Story:
-    """So many agents and arms, on these links or a circle with some chords."""
+) -> Scenario:
+    """Return a scenario of this size, on these links or a circle with some chords."""
     if links is None:
         circle = [(i, (i + 1) % n_agents) for i in range(n_agents if n_agents > 2 else 1)]
-        links = (*circle, *(each for each in CHORDS if max(each) < n_agents))
+        links = (*circle, *(chord for chord in CHORDS if max(chord) < n_agents))
     names = CITIES[:n_agents]
     means = dict(list(ARMS.items())[:n_arms])
-    return Story(names, means, tuple((names[a], names[b]) for a, b in links))
+    return Scenario(names, means, tuple((names[a], names[b]) for a, b in links))
 
 
 def agent_data(name: str, arms: Sequence[str]) -> dict[str, Any]:
-    """The settings of an agent of the demonstration."""
+    """Return the data of an agent of the demonstration."""
     return {
         "name": name,
         "arms": list(arms),
@@ -53,58 +53,58 @@ def agent_data(name: str, arms: Sequence[str]) -> dict[str, Any]:
     }
 
 
-# The seam between the buttons of the page and what they do, in memory or to processes.
+# The interface between the buttons and the agents, in memory or in processes.
 
 
-class Crew(Protocol):
-    """Starts, kills and looks at agents by name; one thread calls it, and is not held up."""
+class Backend(Protocol):
+    """Starts, kills and observes agents by name; called by one thread, and never blocks it long."""
 
-    stepped: bool  # whether time goes on by `advance` only, so that it can be paused
+    stepped: bool  # whether only `advance_time` moves the clock, so that it can pause
 
     @property
     def now(self) -> float:
         """Seconds since the beginning."""
 
-    def begin(
+    def start_agents(
         self, names: Sequence[str], links: Sequence[tuple[str, str]], arms: Sequence[str]
-    ) -> list[Site]:
+    ) -> list[AgentSite]:
         """Start agents that play these arms."""
 
-    def join(self, name: str, neighbours: Sequence[str]) -> Site:
-        """Start one more agent, and let its neighbours know it."""
+    def add_agent(self, name: str, neighbours: Sequence[str]) -> AgentSite:
+        """Start one more agent and reload its neighbours."""
 
-    def start(self, name: str) -> None:
-        """Start an agent that was killed, from what is on its disk."""
+    def start_agent(self, name: str) -> None:
+        """Start an agent that was killed, from its disk."""
 
-    def kill(self, name: str) -> None:
-        """End it as a power failure would."""
+    def kill_agent(self, name: str) -> None:
+        """End an agent as a power failure would."""
 
-    def stop(self, name: str) -> None:
-        """Let it stand still: it neither ticks nor answers (SIGSTOP)."""
+    def pause_agent(self, name: str) -> None:
+        """Freeze an agent: it neither ticks nor answers (SIGSTOP)."""
 
-    def go_on(self, name: str) -> None:
-        """Let it go on as if nothing had been (SIGCONT)."""
+    def resume_agent(self, name: str) -> None:
+        """Let a frozen agent continue (SIGCONT)."""
 
-    def interfere(self, name: str, faults: Faults) -> None:
-        """Let these faults befall its messages, now and after every start."""
+    def set_faults(self, name: str, faults: Faults) -> None:
+        """Apply faults to the messages of an agent, now and after every start."""
 
     def set_arms(self, arms: Sequence[str]) -> None:
         """Let all agents play these arms, by a reload."""
 
-    def look(self, names: Iterable[str]) -> dict[str, Glance]:
-        """What those of these agents hold that answer in time."""
+    def take_snapshots(self, names: Iterable[str]) -> dict[str, AgentSnapshot]:
+        """Return the snapshots of those of these agents that answer in time."""
 
-    def problem(self, name: str) -> str | None:
-        """Why an agent that should run does not, if so."""
+    def find_problem(self, name: str) -> str | None:
+        """Return why an agent that should run does not, if so."""
 
-    def advance(self, visits: bool) -> None:
-        """Let one step of time pass, with visitors or without; nothing where time is real."""
+    def advance_time(self, visits: bool) -> None:
+        """Advance time by one step, with visitors or without; nothing where time is real."""
 
 
-# The state of the demonstration, and its buttons: what is broken, and how it is mended.
+# The state of the demonstration and its buttons.
 
-LOSS = 0.2  # of messages, if some are to be lost
-NEAR = 8  # places from a new agent to its second neighbour, where there are so many
+LOSS = 0.2  # share of messages that the button loses
+NEAR = 8  # a new agent's second neighbour joined this many places before
 MOST_EVENTS = 200
 
 RUNS = "runs"
@@ -116,204 +116,211 @@ Link = tuple[str, str]
 
 
 class Stage:
-    """The agents of a demonstration; every button has one that undoes it.
+    """The agents of a demonstration and their faults; every button has a button that undoes it.
 
-    Called by one thread. What cannot be done now is a ValueError that says why.
+    Called by one thread. A button that cannot act now raises a ValueError that says why.
     """
 
     def __init__(
         self,
-        crew: Crew,
+        backend: Backend,
         audience: TwinAudience,
-        story: Story,
+        scenario: Scenario,
         loss: float = 0.0,
-        visit: Callable[[Site], None] = lambda site: None,  # where they do not come by `advance`
+        visit: Callable[[AgentSite], None] = lambda site: None,  # unless `advance_time` sends them
     ) -> None:
-        self.crew = crew
+        self.backend = backend
         self.audience = audience
         self._visit = visit
-        self.links = [(a, b) for a, b in story.links]
+        self.links = [(a, b) for a, b in scenario.links]
         self.cut_links: set[Link] = set()
         self.loss = 0.0
         self.states: dict[str, str] = {}
         self.events: list[tuple[float, str]] = []
-        self.sites: list[Site] = []
-        for site in crew.begin(story.names, story.links, list(audience.means)):
-            self._enter(site)
-        self.lose(loss)
+        self.sites: list[AgentSite] = []
+        for site in backend.start_agents(scenario.names, scenario.links, list(audience.means)):
+            self._add_site(site)
+        self.lose_messages(loss)
         self._agent_acts: dict[str, Callable[[str], str]] = {
-            "kill": self.kill,
-            "start": self.start,
-            "stop": self.stop,
-            "go-on": self.go_on,
-            "lie": self.lie,
-            "tell-truth": self.tell_truth,
-            "differ": self.differ,
-            "be-alike": self.be_alike,
+            "kill": self.kill_agent,
+            "start": self.start_agent,
+            "stop": self.stop_agent,
+            "go-on": self.resume_agent,
+            "lie": self.start_lying,
+            "tell-truth": self.stop_lying,
+            "differ": self.make_different,
+            "be-alike": self.make_alike,
         }
-        self._link_acts: dict[str, Callable[[Link], str]] = {"cut": self.cut, "join": self.join}
+        self._link_acts: dict[str, Callable[[Link], str]] = {
+            "cut": self.cut_link,
+            "join": self.restore_link,
+        }
         self._acts: dict[str, Callable[[], str]] = {
-            "lose": lambda: self.lose(LOSS),
-            "lose-none": lambda: self.lose(0.0),
+            "lose": lambda: self.lose_messages(LOSS),
+            "lose-none": lambda: self.lose_messages(0.0),
             "add-agent": self.add_agent,
             "add-arm": self.add_arm,
         }
 
-    def press(self, button: str, agent: str | None = None, link: Link | None = None) -> str:
-        """Press a button by its name; what happened, in one sentence, which is logged."""
+    def press_button(self, button: str, agent: str | None = None, link: Link | None = None) -> str:
+        """Press a button by its name; return what happened in one sentence, and log it."""
         if button in self._agent_acts:
             if agent not in self.states:
                 raise ValueError(f"{button} needs agent, one of {', '.join(self.states)}")
-            said = self._agent_acts[button](agent)
+            event = self._agent_acts[button](agent)
         elif button in self._link_acts:
-            found = [each for each in self.links if link is not None and set(each) == set(link)]
-            if not found:
+            links = [
+                known_link
+                for known_link in self.links
+                if link is not None and set(known_link) == set(link)
+            ]
+            if not links:
                 raise ValueError(f"{button} needs link, a list of two agents that have one")
-            said = self._link_acts[button](found[0])
+            event = self._link_acts[button](links[0])
         elif button in self._acts:
-            said = self._acts[button]()
+            event = self._acts[button]()
         else:
-            known = *self._agent_acts, *self._link_acts, *self._acts
-            raise ValueError(f"there is no button {button!r}, but {', '.join(known)}")
-        self.say(said)
-        return said
+            buttons = *self._agent_acts, *self._link_acts, *self._acts
+            raise ValueError(f"unknown button {button!r}: choose one of {', '.join(buttons)}")
+        self.log_event(event)
+        return event
 
-    def say(self, sentence: str) -> None:
-        """Log what happened."""
-        self.events.append((round(self.crew.now, 1), sentence))
+    def log_event(self, sentence: str) -> None:
+        """Add a sentence to the log of the page."""
+        self.events.append((round(self.backend.now, 1), sentence))
         del self.events[:-MOST_EVENTS]
 
     @property
-    def running(self) -> list[str]:
+    def running_agents(self) -> list[str]:
         """The agents that should answer."""
         return [name for name, state in self.states.items() if state in (RUNS, STARTS)]
 
-    def kill(self, name: str) -> str:
+    def kill_agent(self, name: str) -> str:
         """End an agent as a power failure would."""
-        self._check(name, RUNS, STARTS, STOPPED)
-        self.crew.kill(name)
+        self._require_state(name, RUNS, STARTS, STOPPED)
+        self.backend.kill_agent(name)
         self.states[name] = KILLED
         return f"{name} killed"
 
-    def start(self, name: str) -> str:
+    def start_agent(self, name: str) -> str:
         """Start an agent that was killed."""
-        self._check(name, KILLED)
-        self.crew.start(name)
+        self._require_state(name, KILLED)
+        self.backend.start_agent(name)
         self.states[name] = STARTS
-        return f"{name} started again"
+        return f"{name} restarted"
 
-    def stop(self, name: str) -> str:
-        """Let an agent stand still."""
-        self._check(name, RUNS)
-        self.crew.stop(name)
+    def stop_agent(self, name: str) -> str:
+        """Freeze an agent."""
+        self._require_state(name, RUNS)
+        self.backend.pause_agent(name)
         self.states[name] = STOPPED
         return f"{name} stopped"
 
-    def go_on(self, name: str) -> str:
-        """Let an agent go on that was stopped."""
-        self._check(name, STOPPED)
-        self.crew.go_on(name)
+    def resume_agent(self, name: str) -> str:
+        """Let a stopped agent continue."""
+        self._require_state(name, STOPPED)
+        self.backend.resume_agent(name)
         self.states[name] = RUNS
-        return f"{name} goes on"
+        return f"{name} continues"
 
-    def lie(self, name: str) -> str:
-        """Let visitors of a site say what is false."""
+    def start_lying(self, name: str) -> str:
+        """Let the visitors of a site report false rewards."""
         first = next(iter(self.audience.means))
-        self.audience.at(name).lie = True
+        self.audience.visitors_of(name).lying = True
         return f"{name} lies: {first} always converts there, and nothing else ever does"
 
-    def tell_truth(self, name: str) -> str:
-        """Let visitors of a site say what is true."""
-        self.audience.at(name).lie = False
+    def stop_lying(self, name: str) -> str:
+        """Let the visitors of a site report true rewards."""
+        self.audience.visitors_of(name).lying = False
         return f"{name} tells the truth again"
 
-    def differ(self, name: str) -> str:
-        """Let visitors of a site convert by other rates than elsewhere."""
-        self.audience.at(name).differ = True
-        truth = self.audience.truth(name)
+    def make_different(self, name: str) -> str:
+        """Let the visitors of a site convert at other rates than elsewhere."""
+        self.audience.visitors_of(name).different = True
+        truth = self.audience.true_means(name)
         best = max(truth, key=lambda arm: truth[arm])
         return f"{name}: other visitors, for whom {best} is best"
 
-    def be_alike(self, name: str) -> str:
-        """Let visitors of a site be as those elsewhere."""
-        self.audience.at(name).differ = False
+    def make_alike(self, name: str) -> str:
+        """Let the visitors of a site be like those elsewhere."""
+        self.audience.visitors_of(name).different = False
         return f"{name}: visitors as elsewhere"
 
-    def cut(self, link: Link) -> str:
-        """Let nothing pass on a link."""
-        self._cut(link, True)
+    def cut_link(self, link: Link) -> str:
+        """Cut a link."""
+        self._set_link(link, True)
         return f"link {link[0]}–{link[1]} cut"
 
-    def join(self, link: Link) -> str:
-        """Let messages pass on a link again."""
-        self._cut(link, False)
+    def restore_link(self, link: Link) -> str:
+        """Restore a link."""
+        self._set_link(link, False)
         return f"link {link[0]}–{link[1]} joined"
 
-    def lose(self, share: float) -> str:
-        """Lose so many of all messages."""
+    def lose_messages(self, share: float) -> str:
+        """Lose this share of all messages."""
         self.loss = share
-        self._interfere(self.states)
-        return f"{share:.0%} of messages get lost" if share else "no message gets lost any more"
+        self._update_faults(self.states)
+        return f"{share:.0%} of messages are lost" if share else "no messages are lost any more"
 
     def add_agent(self) -> str:
-        """One more agent, with two neighbours."""
+        """Add an agent with two neighbours."""
         names = list(self.states)
         if len(names) == len(CITIES):
             raise ValueError(f"there are {len(CITIES)} agents: no city is left")
         near = list(dict.fromkeys([names[-1], names[max(0, len(names) - NEAR)]]))
         name = CITIES[len(names)]
-        self.links += [(each, name) for each in near]
-        self._enter(self.crew.join(name, near))
-        self._interfere([name])
+        self.links += [(neighbour, name) for neighbour in near]
+        self._add_site(self.backend.add_agent(name, near))
+        self._update_faults([name])
         return f"{name} joins {' and '.join(near)}"
 
     def add_arm(self) -> str:
-        """One more arm, for all agents."""
+        """Add an arm at all agents."""
         missing = [arm for arm in ARMS if arm not in self.audience.means]
         if not missing:
             raise ValueError(f"there are {len(ARMS)} arms: no other is left")
         self.audience.add_arm(missing[0], ARMS[missing[0]])
-        self.crew.set_arms(list(self.audience.means))
+        self.backend.set_arms(list(self.audience.means))
         return f"{missing[0]} added: {ARMS[missing[0]]:.0%} convert"
 
-    def mend(self) -> None:
-        """Undo all that keeps agents from each other, so that they can be counted."""
-        self.release()
+    def repair_all(self) -> None:
+        """Undo all faults between agents, so that they can be counted."""
+        self.resume_stopped()
         for name, state in self.states.items():
             if state == KILLED:
-                self.start(name)
+                self.start_agent(name)
         self.cut_links.clear()
-        self.lose(0.0)
+        self.lose_messages(0.0)
 
-    def release(self) -> None:
-        """Let those go on that are stopped: they would not even hear that they are to end."""
+    def resume_stopped(self) -> None:
+        """Let stopped agents continue: they could not even receive SIGTERM."""
         for name, state in self.states.items():
             if state == STOPPED:
-                self.go_on(name)
+                self.resume_agent(name)
 
-    def _enter(self, site: Site) -> None:
+    def _add_site(self, site: AgentSite) -> None:
         self.sites.append(site)
-        self.audience.welcome(site)
+        self.audience.add_site(site)
         self.states[site.name] = STARTS
         self._visit(site)
 
-    def _check(self, name: str, *states: str) -> None:
+    def _require_state(self, name: str, *states: str) -> None:
         if self.states[name] not in states:
-            raise ValueError(f"{name} {_WORDS[self.states[name]]}")
+            raise ValueError(f"{name} {_STATE_SENTENCES[self.states[name]]}")
 
-    def _cut(self, link: Link, cut: bool) -> None:
+    def _set_link(self, link: Link, cut: bool) -> None:
         (self.cut_links.add if cut else self.cut_links.discard)(link)
-        self._interfere(link)
+        self._update_faults(link)
 
-    def _interfere(self, names: Iterable[str]) -> None:
+    def _update_faults(self, names: Iterable[str]) -> None:
         for name in names:
             cut = frozenset(b if a == name else a for a, b in self.cut_links if name in (a, b))
-            self.crew.interfere(name, Faults(cut, self.loss))
+            self.backend.set_faults(name, Faults(cut, self.loss))
 
 
-_WORDS = {
+_STATE_SENTENCES = {
     RUNS: "runs already",
-    STARTS: "is only just starting: wait a moment",
-    STOPPED: "is stopped: let it go on first",
+    STARTS: "is starting: wait a moment",
+    STOPPED: "is stopped: let it continue first",
     KILLED: "is killed: start it first",
 }

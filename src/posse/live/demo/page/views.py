@@ -1,13 +1,13 @@
-"""The books of a swarm: an invariant of acknowledged rewards that holds at every moment.
+"""Views of a demonstration, and the audit of its rewards: an invariant at every moment.
 
     acknowledged = counted by every running agent + on their way + lost
 
-Of each origin: *acknowledged* is how many rewards its visitors were told are kept, as noted before
-the agents were asked what they hold (so that an honest agent holds at least as many of its own).
-*Counted* are those that every running agent holds. *Lost* are those that nobody holds, its own
-agent being there to say so; while it is down its disk may have them. The others are on their way:
-on a disk, and to come with a later message. Holdings only grow, so an old answer of an agent that
-does not answer now is too small at most, and the sum holds all the same.
+Of each origin: *acknowledged* is the number of rewards acknowledged to its visitors, noted before
+the snapshots are taken (so an honest agent holds at least as many of its own). *Counted* are the
+rewards that every running agent holds. *Lost* are those that no agent holds although their own
+agent has answered; while it is down, its disk may have them. The others are on their way: on a
+disk, to arrive with a later message. Holdings only grow, so the last snapshot of an agent that
+does not answer now is at most too small, and the invariant still holds.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any
 
 import msgspec
 
-from posse.live.demo.fault_injection import Glance
+from posse.live.demo.fault_injection import AgentSnapshot
 from posse.live.demo.page.stage import KILLED, RUNS, Stage
-from posse.live.demo.visitors import Standing
+from posse.live.demo.visitors import SiteTotals
 
 Holdings = Mapping[str, int]  # origin -> pulls
 
 
 @dataclass(frozen=True)
-class Books:
-    """Acknowledged rewards, and where they are."""
+class RewardAudit:
+    """Acknowledged rewards by where they are."""
 
     acknowledged: int
     counted: int
@@ -37,51 +37,59 @@ class Books:
     lost: int
 
 
-class Counting:
-    """Keeps what every agent last said that it holds."""
+class RewardAuditor:
+    """Audits rewards from the latest holdings of every agent."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Holdings] = {}
-        self._checked: Counter[str] = Counter()  # acknowledged when its own agent last answered
+        self._holdings: dict[str, Holdings] = {}
+        self._checked: Counter[str] = (
+            Counter()
+        )  # acknowledged at the last answer of their own agent
 
-    def take(
+    def audit_rewards(
         self,
         acknowledged: Holdings,
         answers: Mapping[str, Holdings],
         running: Collection[str],
-    ) -> Books:
-        """The books after these answers, which were asked for after `acknowledged` was noted."""
-        self._held.update(answers)
+    ) -> RewardAudit:
+        """Audit after these answers, which were requested after `acknowledged` was noted."""
+        self._holdings.update(answers)
         for name in answers:
             self._checked[name] = acknowledged.get(name, 0)
-        known = [self._held.get(name, {}) for name in running]
-        told = counted = lost = 0
+        running_holdings = [self._holdings.get(name, {}) for name in running]
+        total = counted = lost = 0
         for origin, count in acknowledged.items():
-            told += count
-            counted += min([count, *(held.get(origin, 0) for held in known)]) if known else 0
-            anywhere = max((held.get(origin, 0) for held in self._held.values()), default=0)
+            total += count
+            counted += (
+                min([count, *(holdings.get(origin, 0) for holdings in running_holdings)])
+                if running_holdings
+                else 0
+            )
+            anywhere = max(
+                (holdings.get(origin, 0) for holdings in self._holdings.values()), default=0
+            )
             lost += max(0, self._checked[origin] - anywhere)
-        return Books(told, counted, told - counted - lost, lost)
+        return RewardAudit(total, counted, total - counted - lost, lost)
 
-    def behind(self, name: str, acknowledged: Holdings) -> int:
-        """How many acknowledged rewards of others an agent did not hold when it last answered."""
-        held = self._held.get(name, {})
-        others = ((origin, count) for origin, count in acknowledged.items() if origin != name)
-        return sum(max(0, count - held.get(origin, 0)) for origin, count in others)
+    def count_missing(self, name: str, acknowledged: Holdings) -> int:
+        """Count the acknowledged rewards of others that an agent lacked at its last answer."""
+        holdings = self._holdings.get(name, {})
+        other_counts = ((origin, count) for origin, count in acknowledged.items() if origin != name)
+        return sum(max(0, count - holdings.get(origin, 0)) for origin, count in other_counts)
 
 
-# A ring buffer of views: the last quarter of an hour, each written as what changed in it.
+# A ring buffer of views: the last quarter of an hour, each stored as a change.
 
 MOST = 1800  # views
 
-View = dict[str, Any]  # by name of what it shows; a value is never changed, only replaced
+View = dict[str, Any]  # section -> value; values are replaced, never mutated
 
 
-class Ring:
-    """Views in the order in which they came; any thread may read them.
+class ViewLog:
+    """A ring buffer of views in order; any thread may read it.
 
-    start: the number before the first view's. Of another run on the same port a reader that went
-    on should not be understood, so let it be a random one.
+    start: the number before the first view. A random one keeps the readers of an earlier run on
+    the same port from being taken for readers of this one.
     """
 
     def __init__(self, most: int = MOST, start: int = 0) -> None:
@@ -92,32 +100,34 @@ class Ring:
         self._most = most
         self._count = start
         self._lock = threading.Lock()
-        self._told: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
 
-    def tell(self, listener: Callable[[], None]) -> None:
-        """Call this whenever there is something new, from another thread."""
-        self._told.append(listener)
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call a listener after every new view, from the thread that adds it."""
+        self._listeners.append(listener)
 
-    def add(self, view: View) -> None:
-        """Keep a view, unless it is equal to the last, and forget the oldest."""
+    def append_view(self, view: View) -> None:
+        """Append a view unless it equals the last, and drop the oldest."""
         with self._lock:
-            known = self._newest
+            before = self._newest
             change = {
-                key: value for key, value in view.items() if key not in known or value != known[key]
+                key: value
+                for key, value in view.items()
+                if key not in before or value != before[key]
             }
             if not change:
                 return
             self._count += 1
-            self._newest = self._newest | change  # what is equal is kept once
-            self._changes.append((change, _written(self._count, change)))
+            self._newest = self._newest | change  # equal values share one object
+            self._changes.append((change, _encode_change(self._count, change)))
             if len(self._changes) > self._most:
                 self._first = self._first | self._changes.popleft()[0]
-        self._say()
+        self._notify_listeners()
 
-    def end(self) -> None:
-        """Nothing will come any more."""
+    def close(self) -> None:
+        """Announce that no more views will come."""
         self.ended = True
-        self._say()
+        self._notify_listeners()
 
     @property
     def newest(self) -> View:
@@ -129,10 +139,10 @@ class Ring:
         """The number of the last view."""
         return self._count
 
-    def since(self, number: int) -> tuple[list[bytes], int]:
-        """What changed after the view of this number, as JSON, and the number of the last one.
+    def changes_since(self, number: int) -> tuple[list[bytes], int]:
+        """Return the changes after a view as JSON, and the number of the newest view.
 
-        Who is further behind than the ring reaches, or ahead of it, gets the oldest view whole.
+        A reader outside the range of the buffer gets the oldest view in full.
         """
         with self._lock:
             oldest = self._count - len(self._changes)
@@ -142,116 +152,118 @@ class Ring:
             if not self._changes:
                 return [], number
             (change, _), *later = self._changes
-            whole = _written(oldest + 1, self._first | change, whole=True)
+            whole = _encode_change(oldest + 1, self._first | change, whole=True)
             return [whole, *(text for _, text in later)], self._count
 
-    def _say(self) -> None:
-        for listener in self._told:
+    def _notify_listeners(self) -> None:
+        for listener in self._listeners:
             listener()
 
 
-def _written(number: int, change: View, whole: bool = False) -> bytes:
+def _encode_change(number: int, change: View, whole: bool = False) -> bytes:
     return msgspec.json.encode({"number": number, "whole": whole, "view": change})
 
 
-# Views of the demonstration: all that the page shows of one moment, in numbers.
+# The observer: it takes views of the stage.
 
-MOST_MESSAGES = 200  # of one view
+MOST_MESSAGES = 200  # in one view
 SHOWN_EVENTS = 60
 
 
-class Looking:
-    """Looks at a stage again and again, and remembers what those do not say who are down."""
+class Observer:
+    """Takes views of a stage, and remembers the last snapshots of agents that are down."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self.counting = Counting()
+        self.auditor = RewardAuditor()
         self._shares: dict[str, dict[str, float]] = {}
-        self._before: dict[str, Standing] = {}
-        # of an agent, on average
+        self._before: dict[str, SiteTotals] = {}
+        # cumulative, of the average agent
         self._regret = 0.0
         self._alone = 0.0
 
-    def view(self) -> View:
-        """The present moment; lists of agents are in the order of `agents`."""
+    def take_view(self) -> View:
+        """Take a view of the present moment; lists of agents are in the order of `agents`."""
         stage = self._stage
-        crew = self._stage.crew
+        backend = self._stage.backend
         audience = self._stage.audience
-        standings = audience.standings()  # first: whoever is asked then holds at least as many
-        self._bury()
-        glances = crew.look(stage.running)
-        for name, each in glances.items():
+        totals = audience.collect_totals()  # before the snapshots: see the invariant above
+        self._mark_dead_agents()
+        snapshots = backend.take_snapshots(stage.running_agents)
+        for name, each in snapshots.items():
             stage.states[name] = RUNS
             self._shares[name] = each.shares
-        told = {name: each.acknowledged for name, each in standings.items()}
+        acknowledged = {name: each.acknowledged for name, each in totals.items()}
         runs = [name for name, state in stage.states.items() if state == RUNS]
-        books = self.counting.take(told, {n: each.held for n, each in glances.items()}, runs)
-        self._add_regret(standings)
+        audit = self.auditor.audit_rewards(
+            acknowledged, {n: each.pulls_by_origin for n, each in snapshots.items()}, runs
+        )
+        self._add_regret(totals)
         names = list(stage.states)
         place = {name: i for i, name in enumerate(names)}
         return {
-            "mode": "memory" if crew.stepped else "processes",
-            "time": round(crew.now, 1),
+            "mode": "memory" if backend.stepped else "processes",
+            "time": round(backend.now, 1),
             "arms": list(audience.means.items()),
             "agents": names,
             "links": [(place[a], place[b]) for a, b in stage.links],
             "cut": [i for i, link in enumerate(stage.links) if link in stage.cut_links],
             "loss": stage.loss,
             "states": list(stage.states.values()),
-            "lies": [audience.at(name).lie for name in names],
-            "differs": [audience.at(name).differ for name in names],
-            "shares": [self._share(name) for name in names],
-            "visits": list(told.values()),
-            "behind": [self.counting.behind(name, told) for name in names],
-            "regret": [round(standings[name].regret, 2) for name in names],
-            "alone": [round(standings[name].alone, 2) for name in names],
+            "lies": [audience.visitors_of(name).lying for name in names],
+            "differs": [audience.visitors_of(name).different for name in names],
+            "shares": [self._arm_shares(name) for name in names],
+            "visits": list(acknowledged.values()),
+            "behind": [self.auditor.count_missing(name, acknowledged) for name in names],
+            "regret": [round(totals[name].regret, 2) for name in names],
+            "alone": [round(totals[name].isolated_regret, 2) for name in names],
             "mean_regret": round(self._regret, 3),
             "mean_alone": round(self._alone, 3),
-            "messages": self._messages(glances, place),
-            "books": [books.acknowledged, books.counted, books.under_way, books.lost],
+            "messages": self._list_messages(snapshots, place),
+            "books": [audit.acknowledged, audit.counted, audit.under_way, audit.lost],
             "events": stage.events[-SHOWN_EVENTS:],
         }
 
-    def _bury(self) -> None:
-        """Say of those who ended by themselves that they did."""
-        for name in self._stage.running:
-            if (problem := self._stage.crew.problem(name)) is not None:
+    def _mark_dead_agents(self) -> None:
+        """Mark and log the agents that ended by themselves."""
+        for name in self._stage.running_agents:
+            if (problem := self._stage.backend.find_problem(name)) is not None:
                 self._stage.states[name] = KILLED
-                self._stage.say(f"{name} ended by itself: {problem}")
+                self._stage.log_event(f"{name} ended by itself: {problem}")
 
-    def _share(self, name: str) -> list[float]:
-        """How likely an agent now plays each arm; of one that never answered nothing is known."""
+    def _arm_shares(self, name: str) -> list[float]:
+        """Return the probabilities of the arms; zeros for an agent that never answered."""
         shares = self._shares.get(name, {})
         return [round(shares.get(arm, 0.0), 3) for arm in self._stage.audience.means]
 
-    def _add_regret(self, standings: dict[str, Standing]) -> None:
-        """What an agent lost since the last view on average, and would have lost alone.
+    def _add_regret(self, totals: dict[str, SiteTotals]) -> None:
+        """Add the mean regret since the last view, of agents and of their isolated twins.
 
-        So those who join later do not pull the curves down. Sites that lie are left out: they
-        harm themselves, and it is the others who matter.
+        Averaging increments keeps agents that join later from pulling the curves down. Sites that
+        lie are left out: they harm themselves, and the curves show the others.
         """
         stage = self._stage
-        zero = Standing(0, 0.0, 0.0)
+        zero = SiteTotals(0, 0.0, 0.0)
         gains = [
-            (each.regret - before.regret, each.alone - before.alone)
-            for name, each in standings.items()
-            if not stage.audience.at(name).lie
-            and ((before := self._before.get(name, zero)) != each or stage.states[name] == RUNS)
+            (after.regret - before.regret, after.isolated_regret - before.isolated_regret)
+            for name, after in totals.items()
+            if not stage.audience.visitors_of(name).lying
+            and ((before := self._before.get(name, zero)) != after or stage.states[name] == RUNS)
         ]
-        self._before = standings
+        self._before = totals
         if gains:
             self._regret += sum(gain for gain, _ in gains) / len(gains)
             self._alone += sum(gain for _, gain in gains) / len(gains)
 
-    def _messages(
-        self, glances: dict[str, Glance], place: dict[str, int]
+    def _list_messages(
+        self, snapshots: dict[str, AgentSnapshot], place: dict[str, int]
     ) -> list[tuple[int, int, bool]]:
-        """From whom to whom, and whether it came through; on links that are cut there are none."""
+        """List sender, receiver and whether each message passed; none on cut links."""
         stage = self._stage
         cut = {frozenset(link) for link in stage.cut_links}
         return [
             (place[name], place[peer], passed and stage.states[peer] == RUNS)
-            for name, each in glances.items()
-            for peer, passed in each.sent
+            for name, snapshot in snapshots.items()
+            for peer, passed in snapshot.sent
             if frozenset((name, peer)) not in cut
         ][-MOST_MESSAGES:]
