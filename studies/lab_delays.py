@@ -121,7 +121,7 @@ MODES = (None, "count", "wait")
 def study(runs=60):
     """The table of docs/delays.md, and what is not as that page says."""
     lines = [
-        f"| {runs} runs | reported | | heard at once | open counts as 0 | open waits "
+        f"| {runs} runs | reported | | without delay | open counts as 0 | open waits "
         "| coverage of both |",
         "|---|---|---|---|---|---|---|",
     ]

@@ -50,7 +50,7 @@ def study(runs=1000):
         "the same, calibrated": errors(honest),
         "an agent alone, 3000 rounds": errors(alone),
     }
-    lines = [f"| {runs} runs | settled | of these for a wrong arm |", "|---|---|---|"]
+    lines = [f"| {runs} runs | stopped | of these with a wrong arm |", "|---|---|---|"]
     for name, (wrong, share) in rows.items():
         error = wrong.std(ddof=1) / len(wrong) ** 0.5
         lines.append(f"| {name} | {share:.0%} | {wrong.mean():.1%} ± {error:.1%} |")

@@ -57,7 +57,7 @@ def test_a_tiny_arena(folder, capsys):
 
 
 def test_the_widest_row_fits_into_80_columns(capsys):
-    from posse.cli.arena import print_standings
+    from posse.cli.arena import print_leaderboard
     from posse.lab.arena.report_data import ArenaProvenance, ArenaReport, LeaderboardRow
 
     row = LeaderboardRow(
@@ -65,7 +65,7 @@ def test_the_widest_row_fits_into_80_columns(capsys):
         13.21, 24,
     )  # fmt: skip
     made = ArenaProvenance("quick", 20, 1, 1.0, {}, "2 threads")
-    print_standings(ArenaReport("", made, "dec-TS", [], [row], []))
+    print_leaderboard(ArenaReport("", made, "dec-TS", [], [row], []))
     out = capsys.readouterr().out
     assert "…" not in out
     assert all(text in out for text in ("plays", "Follow Your Leader", "10/10/4", "0.502*"))

@@ -57,7 +57,7 @@ def paper(
 ) -> None:
     """Reproduce the paper's figures: runs, statistics, claims, and a report to open in a browser.
 
-    What was computed before is not computed again, so an interrupted run goes on where it was.
+    Stored results are not computed again, so an interrupted run continues where it stopped.
     """
     with catch_user_errors():
         from posse import validation
@@ -85,7 +85,7 @@ def paper(
         catch_user_errors(),
     ):
         reproduction.executor = executor
-        with _bars(PaperProgress(), quiet) as progress:
+        with _show_progress(PaperProgress(), quiet) as progress:
             reproduction.progress = progress
             report = reproduction.run()
     for note in reproduction.store.notes:
@@ -96,7 +96,7 @@ def paper(
 
 
 @contextmanager
-def _bars(silent: Any, quiet: bool) -> Iterator[Any]:
+def _show_progress(silent: Any, quiet: bool) -> Iterator[Any]:
     """Show a bar for all panels and one for the running panel, on standard error."""
     if quiet:
         yield silent
@@ -112,15 +112,16 @@ class _PaperBars:
 
     def __init__(self, bars: Any) -> None:
         self._bars = bars
-        self._whole: Any = None
+        self._total_task: Any = None
 
     def announce_plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
-        total = sum(_steps(panel, runs) for _, panel, runs in work)
-        if self._whole is None:
-            self._whole = self._bars.add_task("all panels", total=total)
+        # A second plan follows the first where claims failed: the panels as published.
+        total = sum(_count_steps(panel, runs) for _, panel, runs in work)
+        if self._total_task is None:
+            self._total_task = self._bars.add_task("all panels", total=total)
         else:
-            (before,) = [task.total for task in self._bars.tasks if task.id == self._whole]
-            self._bars.update(self._whole, total=before + total)
+            (planned,) = [task.total for task in self._bars.tasks if task.id == self._total_task]
+            self._bars.update(self._total_task, total=planned + total)
 
     def announce_compiling(self, seconds: int) -> None:
         from posse.lab.progress import RichBars
@@ -129,19 +130,19 @@ class _PaperBars:
 
     @contextmanager
     def show_panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
-        total = _steps(panel, runs)
+        total = _count_steps(panel, runs)
         task = self._bars.add_task(f"{name}: {panel.title}", total=total)
-        curves = len(panel.curves)
+        n_curves = len(panel.curves)
 
-        def advance(done: int) -> None:
-            steps = total * done / (runs * curves)
+        def advance(runs_done: int) -> None:
+            steps = total * runs_done / (runs * n_curves)
             self._bars.advance(task, steps)
-            self._bars.advance(self._whole, steps)
+            self._bars.advance(self._total_task, steps)
 
         yield advance
 
 
-def _steps(panel: Panel, runs: int) -> int:
+def _count_steps(panel: Panel, runs: int) -> int:
     agents = sum(curve.network.n_agents for curve in panel.curves.values())
     return agents * panel.horizon * runs
 
@@ -151,8 +152,7 @@ def _print_claims(report: PaperReport) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from posse.lab.paper import analysis as published
-    from posse.lab.paper import claims
+    from posse.lab.paper import analysis, claims
 
     tested = [row for row in report.claims if row.verdict != claims.UNTESTED]
     console = Console()
@@ -170,4 +170,4 @@ def _print_claims(report: PaperReport) -> None:
         console.print(f"{untested} claims of other figures were not tested")
     for panel in report.panels:
         if panel.published:
-            console.print(published.summarise_agreement(panel.published, panel.runs))
+            console.print(analysis.summarise_agreement(panel.published, panel.runs))

@@ -171,7 +171,7 @@ def test_a_paired_list_goes_by_any_key_that_tells_its_points_apart(paired):
 
 def test_the_report_is_one_page_with_everything(sweep, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        page, "_MOST_FIGURES", 1
+        page, "MOST_FIGURES", 1
     )  # figures are slow, and what holds of one holds of more
     path = sweep.report(tmp_path / "report")
     text = path.read_text()

@@ -53,6 +53,7 @@ class Player:
 
 def list_players(kind: str = PLAIN) -> dict[str, Player]:
     """List all algorithms of a suite by name, in the order of the legend."""
+    # The order is that of legends and tables: the paper's, baselines, rivals, ours, bounds.
     ts = policies.ThompsonSampling()
     bayes_ucb = policies.BayesUCB()
     rand_ucb = policies.RandUCB()
@@ -182,8 +183,11 @@ def load_players(names: Iterable[str], used_names: Iterable[str]) -> dict[str, P
         validation.validate_methods(
             text, algorithm, ["init", "choose", "learn"], "a class with these"
         )
+        # Stored results are found by the settings of an algorithm. An object without settings is
+        # found by its import string and the source of its module instead.
         if find_repr_only(encode.encode_algorithm(algorithm)):
             algorithm = ImportedAlgorithm(f"{module.__name__}:{path}")
+        # No two players share a name: tables and stored results go by it.
         name = path
         while name in {*used_names, *players}:
             name += " (yours)"
@@ -206,6 +210,7 @@ def _import_module(text: str, place: str) -> Any:
         module = place
     if folder not in sys.path:
         sys.path.append(folder)  # last, so that no file of it hides a library
+    # The file may have been written a moment ago, after Python last looked at the folder.
     importlib.invalidate_caches()
     try:
         imported = importlib.import_module(module)

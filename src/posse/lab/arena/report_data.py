@@ -26,6 +26,7 @@ MEMORY = "memory"
 OURS = "ours"
 BOUND = "bound"
 YOURS = "yours"
+# Readers should know how far a rival's constants can be trusted, so every name carries a mark.
 MARKS: Mapping[str, str] = {
     PAPER: "of the paper",
     BASELINE: "a plain baseline",
@@ -175,6 +176,7 @@ _INSTANCE_COLUMNS = ("number", "name", "n_agents", "n_arms", "horizon")
 def write_data(report: ArenaReport, folder: Path) -> None:
     """Write report.json and table.csv."""
     write_json(report, folder / "report.json")
+    # JSON has everything; the table is flat, for spreadsheets.
     rows = [
         _tabulate_row(instance, row)
         for instance in report.instances

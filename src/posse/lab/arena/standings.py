@@ -60,6 +60,8 @@ def log_ratio(a: FloatArray, b: FloatArray) -> LogRatio | None:
     mean_b = float(b.mean())
     if not (mean_a > 0 and mean_b > 0):
         return None
+    # Delta method: ln(mean a / mean b) moves with each pair of runs by a/mean_a - b/mean_b, so runs
+    # stay paired and the luck that both had cancels.
     moves = a / mean_a - b / mean_b
     variance = float(moves.var(ddof=1) / len(moves)) if len(moves) > 1 else np.nan
     return LogRatio(float(np.log(mean_a / mean_b)), variance, len(moves))
@@ -76,8 +78,10 @@ def mean_log_ratio(ratios: Sequence[LogRatio]) -> tuple[Estimate[float], float]:
     value = float(np.mean([ratio.value for ratio in ratios]))
     variance = sum(ratio.variance for ratio in ratios)
     error = float(np.sqrt(variance)) / len(ratios)
+    # Without an error there is no t: equal runs differ by nothing, or for sure.
     if not error > 0:  # nan where there is but one run
         return Estimate(value, error, value - error, value + error), float(value == 0)
+    # Satterthwaite: the degrees of freedom of a sum of variances that are estimated separately.
     freedom = variance**2 / sum(ratio.variance**2 / (ratio.runs - 1) for ratio in ratios)
     margin = float(stdtrit(freedom, 0.975)) * error
     p = float(2 * stdtr(freedom, -abs(value) / error))
@@ -118,6 +122,7 @@ def _rank_overall(names: Sequence[str], played: Sequence[RivalScores]) -> Mappin
     for a, b in combinations(names, 2):
         ratios = _log_ratios(a, b, played)
         if ratios:
+            # Log-ratios of the instances that both play: nobody gains by refusing the hard ones.
             estimate, p = mean_log_ratio(ratios)
             runs = min(len(scores.regrets[a]) for scores in played if a in scores.regrets)
             pairs.append(PairedDifference(a, b, estimate, p if runs >= FEWEST_RUNS else None))
@@ -155,6 +160,7 @@ def _build_standing(
         better=verdicts.count(scoreboard.BETTER),
         worse=verdicts.count(scoreboard.WORSE),
         undecided=verdicts.count(scoreboard.UNDECIDED),
+        # Unknown on one instance, unknown on average.
         numbers_sent=float(np.mean(sent)) if sent and len(sent) == len(rows) else None,
         on_front=False,
         worst_ratio=ratios[worst] if worst is not None else None,
@@ -223,6 +229,7 @@ def _score_instance(arena: Arena, instance: Instance) -> _InstanceOutcome:
     """Score an instance; differences to the reference are corrected with those of all others."""
     results = arena.load_results(instance)
     regrets = {name: result.regret[:, -1] for name, result in results.items()}
+    # Only the better version of each rival is ranked: two versions of one would count twice.
     versions = _choose_versions(arena, regrets)
     ranked = [name for name in versions.values() if arena.players[name].entrant.ranked]
     pairs = adjust_pairs(compare_pairs(regrets, combinations(ranked, 2)))

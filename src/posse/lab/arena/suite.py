@@ -91,6 +91,7 @@ def lai_robbins_bound(instance: Instance, means: FloatArray, horizon: int) -> fl
     """
     n_agents = instance.network.n_agents
     divergence = theory.get_divergence(require_plain_family(instance.bandit.family))
+    # Runs with equal means are computed once and weighted by their number.
     totals = [_least_regret(row, n_agents, divergence, horizon) for row in np.unique(means, axis=0)]
     weights = np.unique(means, axis=0, return_counts=True)[1]
     return float(np.average(totals, weights=weights))

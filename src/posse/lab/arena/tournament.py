@@ -81,11 +81,13 @@ class Arena:
     refusals: dict[tuple[int, str], str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
+        # Parts of results are stored as they come, so an interrupted arena loses little.
         self.store = PartStore(self.folder)
         form = self.form
         for instance in self.instances:
             for player in self.players.values():
                 key = instance.number, player.name
+                # Every job is built before the first is played: a mistake shows at once.
                 try:
                     job = build_job(player, instance, form.horizon(instance), form.runs, form.seed)
                 except ValueError as error:
@@ -170,6 +172,7 @@ class Arena:
 
 def choose_workers(missing: Sequence[tuple[Job, int]]) -> int | None:
     """Choose a process for each core for much work in plain Python, which threads cannot share."""
+    # Compiled kernels run in threads without the interpreter's lock; plain Python does not.
     plain = sum(job.seconds_per_run * runs for job, runs in missing if job.engine == "reference")
     cores = os.cpu_count() or 1
     return cores if cores > 1 and plain > _WORTH_STARTING else None
@@ -180,8 +183,10 @@ _WORTH_STARTING = 5.0  # seconds
 
 def measure_seconds_per_run(job: Job) -> float:
     """Measure the seconds of a run on one core, by a few short runs."""
+    # The first rounds are enough: kernels are compiled by now, and nothing else warms up.
     rounds = min(_PILOT_ROUNDS, job.simulation.horizon)
     runs = job.runs[:_PILOT_RUNS]
+    # Rounds cost about the same early and late, so a short pilot is scaled to the horizon.
     short = replace(job.simulation, horizon=rounds, times=np.array([rounds]), keep=())
     start = time.perf_counter()
     simulate_runs(short, runs, 1, lambda steps: None, engine=job.engine)
@@ -194,6 +199,7 @@ _PILOT_RUNS = 10
 
 def _describe_error(error: Exception) -> str:
     """Describe an error in one line, by its cause where a worker wrapped it."""
+    # A worker wraps the exception of the algorithm: its own message says more.
     cause = error.__cause__ or error
     return " ".join(f"{type(cause).__name__}: {cause}".split())
 

@@ -41,10 +41,11 @@ SAME_SLOPE = 0.25
 def classify_growth(fit: Growth, least: float) -> str:
     """Classify the growth of a curve by 95% intervals.
 
-    least: the slope of Lai and Robbins. Significantly below it no rate can be told; a slope that
+    least: the slope of Lai and Robbins. Significantly below it no rate is known; a slope that
     significantly rises is faster than ln t; one whose rise is surely less than SAME_SLOPE is
     logarithmic; between these the runs do not decide.
     """
+    # First of all: below the bound the rounds are too few for any rate.
     if fit.late.high < least:
         return BELOW
     if not fit.is_logarithmic(least):
@@ -91,6 +92,8 @@ def compare_published(outcome: PanelOutcome) -> list[PublishedValue]:
         if name not in outcome.results:
             continue
         result = outcome.results[name]
+        # The authors' runs had their own noise, of which only the number of runs is known: their
+        # standard error is taken as ours, scaled to 1000 runs.
         mean, error, _, _ = mean_interval(result.regret)
         for time, value in zip(PUBLISHED_ROUNDS, values, strict=True):
             (column,) = (result.times == time).nonzero()[0]
@@ -148,6 +151,7 @@ def score_panels(outcomes: Mapping[str, PanelOutcome]) -> dict[str, Scoreboard]:
 def score_panel(outcome: PanelOutcome) -> Scoreboard:
     """Score the curves of one panel, before any correction of its pairs."""
     regrets = {name: result.regret[:, -1] for name, result in outcome.results.items()}
+    # Means are drawn anew in each run of some panels, so gaps come from the panel's bandit.
     scoreboard = build_scoreboard(
         outcome.results,
         pairs=compare_pairs(regrets, outcome.panel.pairs_to_compare(), fewest_runs=2),
@@ -173,6 +177,7 @@ def measure_growth(outcome: PanelOutcome) -> list[CurveGrowth]:
 
 def shared_least_slope(outcome: PanelOutcome) -> LeastSlope | None:
     """Give the least slope of any consistent algorithm, if all curves share N and means."""
+    # The bound falls with the number of agents: one line cannot serve curves of several N.
     sizes = {result.n_agents for result in outcome.results.values()}
     return least_slope(outcome.panel.bandit, *sizes) if len(sizes) == 1 else None
 

@@ -71,6 +71,7 @@ def judge_claims(
             detail = finding.detail
             varies = any(stated[i].panel.as_published for i in claim.panels)
             has_published = all(i in published for i in claim.panels)
+            # The text and the notebooks differ in some panels: a claim may hold for these only.
             if verdict == FAILS and varies and has_published:
                 again = claim.test(*(published[i] for i in claim.panels))
                 verdict = ONLY_PUBLISHED if again.verdict == HOLDS else FAILS
@@ -153,6 +154,7 @@ def _format_windows(outcomes: Iterable[PanelOutcome]) -> str:
 
 
 def _test_worse_than_isolated(outcome: PanelOutcome) -> Finding:
+    # "In isolation" is our baseline of Thompson Sampling without messages.
     coops = _curves_starting_with(outcome, "coop-UCB")
     alone = "isolated TS"
     details = "; ".join(f"{name} {_final_regret(outcome, name):.0f}" for name in coops)
@@ -242,6 +244,7 @@ def _test_higher_than_static(outcome: PanelOutcome) -> Finding:
 
 
 def _test_same_as_static(outcome: PanelOutcome) -> Finding:
+    # Equality cannot be tested; a difference that is surely small can.
     difference = paired_difference(outcome.results["p = 0.3"], outcome.results["p = 0"])
     static = _final_regret(outcome, "p = 0")
     return Finding(

@@ -106,6 +106,7 @@ def choose_panels(names: list[str]) -> list[str]:
     chosen_ids = []
     for name in names:
         key = name.lower().removeprefix("figure").removeprefix("fig").strip()
+        # An exact name first; a number alone stands for all panels of its figure.
         matching = [i for i in IDS if i.removeprefix("fig") == key]
         matching = matching or [i for i in IDS if i.removeprefix("fig").rstrip("ab") == key]
         chosen_ids += matching or [validation.validate_choice("figure", name, IDS)]
@@ -118,6 +119,7 @@ def published_grid(network: Network) -> Network:
 
     Its rows do not sum to 1, which is why it needs `check=False`.
     """
+    # As in the authors' notebooks, not as in the text: the published curves come from it.
     degrees = network.degrees.astype(float)
     laplacian = np.diag(degrees)
     i, j = network.edges.T
@@ -165,6 +167,7 @@ class PanelOutcome:
 
     def least_slope(self, name: str) -> float:
         """Give Lai and Robbins's least slope of regret against ln t, averaged over runs."""
+        # Isolated agents share nothing: each needs the regret of a single agent.
         alone = isinstance(self.panel.curves[name].algorithm, Isolated)
         n_agents = 1 if alone else self.results[name].n_agents
         divergence = theory.get_divergence(self.panel.bandit.family)
@@ -175,6 +178,7 @@ class PanelOutcome:
 
 def recorded_rounds(horizon: int) -> NDArray[np.int64]:
     """Choose the rounds to record: dense early, even later, and those of published values."""
+    # Curves are drawn on linear and logarithmic axes, so rounds are dense for both.
     even = np.linspace(1, horizon, 201)
     early = np.geomspace(1, horizon, 161)
     rounds = np.rint(np.concatenate([even, early, PUBLISHED_ROUNDS])).astype(np.int64)
@@ -211,6 +215,7 @@ def run_panel(
         name: build_simulation(panel, curve, seed, panel.horizon)
         for name, curve in panel.curves.items()
     }
+    # The compiled engine where there is a kernel; engines agree in law, not in bits.
     jobs = {
         name: Job(
             simulation, range(runs), "reference" if plan.missing_kernel(simulation) else "compiled"

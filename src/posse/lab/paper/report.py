@@ -51,6 +51,7 @@ def draw_panel(outcome: PanelOutcome, path: Path) -> list[Path]:
         style_axes(axes)
         for name, result in outcome.results.items():
             draw_result(axes, result, label=name)
+    # The right side keeps a linear axis of regret, and has a logarithmic one of rounds anyway.
     if wide:
         set_logarithmic(left, "y")
         left.set_ylabel("regret per agent, logarithmic")
@@ -199,11 +200,13 @@ class Reproduction:
                     threads=self.threads,
                     advance=advance,
                 )
+            # The first run of a panel counts: a second one, as published, would replace its time.
             self._seconds.setdefault(id_, time.perf_counter() - start)
         return outcomes
 
     def _judge_claims(self, outcomes: dict[str, PanelOutcome]) -> list[ClaimReport]:
         """Judge the claims; panels of claims that fail as stated are run as published."""
+        # Runs as published cost as much as the first ones, so only failing panels get them.
         doubtful = set() if self.as_published else claims.find_failing_panels(outcomes)
         again = {
             id_: panels.load_panel(id_).as_published_panel()

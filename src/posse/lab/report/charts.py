@@ -42,6 +42,8 @@ def place_labels(
 ) -> dict[int, LabelPosition]:
     """Place as many labels beside their points as fit, the first names first; by number."""
     marks = [(x - _HALF_MARK, y - _HALF_MARK, x + _HALF_MARK, y + _HALF_MARK) for x, y in points]
+    # Greedy: each name takes the first free position around its point. Earlier names are the more
+    # important ones, so nothing is ever moved again.
     label_boxes: list[Box] = []
     positions = {}
     for i, (name, point) in enumerate(zip(names, points, strict=True)):
@@ -148,6 +150,8 @@ def fit_scale(values: Iterable[float | None], *, log: bool | None = None) -> Axi
     positive_values = [value for value in finite_values if value > 0]
     if log is None:
         log = bool(positive_values) and max(positive_values) > WIDE * min(positive_values)
+    # Regret of 0 has no logarithm, and one of 1e-9 would squeeze all others: hence the broken axis
+    # and the limit of decades below.
     if not log or not positive_values:
         low = min(finite_values, default=0.0)
         high = max(finite_values, default=1.0)
@@ -176,6 +180,8 @@ def format_tick(tick: float) -> str:
 
 
 def _linear_ticks(low: float, high: float, count: int) -> list[float]:
+    # Steps of 1, 2 or 5 times a power of ten; the tolerance keeps ticks that rounding moved by one
+    # unit in the last place.
     span = high - low
     power = 10 ** math.floor(math.log10(span / count))
     step = power * next(factor for factor in (1, 2, 5, 10) if span / (factor * power) <= count)
@@ -307,6 +313,7 @@ def draw_plane(
         """Give the position of y in pixels: low values are at the bottom."""
         return round(ground - (ground - top) * y.position_of(value) / 100, 1)
 
+    # The name of the level stands below its line, where it would cover the number of a tick.
     level_pixel = row(level.at) if level is not None and y.contains(level.at) else -math.inf
     elements = []
     for tick in y.choose_ticks(5):
@@ -322,6 +329,7 @@ def draw_plane(
         elements.append(
             render_element("text", level.name, x="0", y=level_pixel + 13, class_=level.kind)
         )
+    # The front is a staircase: between two of its points nobody is better than the first of them.
     steps = sorted(front, key=lambda point: (point.x, -point.y))
     for start, end in pairwise(steps):
         left = _format_position(x, start.x)
@@ -403,6 +411,7 @@ def _draw_line(line: ReferenceLine, scale: AxisScale, height: float, side: str) 
 
 def _choose_anchors(lines: Sequence[ReferenceLine], scale: AxisScale) -> list[str]:
     """Choose the anchors of the lines' names: away from each other, and inside the chart."""
+    # Two names at one height would overlap, so they grow away from each other.
     if len(lines) == 1:
         place = scale.position_of(lines[0].at)
         return ["end" if place > 80 else "start" if place < 20 else "middle"]

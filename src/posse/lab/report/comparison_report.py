@@ -120,6 +120,8 @@ def measure_agents(results: Mapping[str, Result]) -> list[AgentSpread]:
 
 
 def _describe_rerun(comparison: Comparison, title: str, single: bool) -> Rerun:
+    # A report must never fail because its experiment cannot be written as TOML: algorithms that
+    # are no dataclasses, lambdas, or results of different networks. The page then says why.
     experiment = None
     try:
         value = next(iter(comparison.values())) if single else comparison

@@ -72,6 +72,7 @@ class EmbeddedCharts:
 
 def average_curve(name: str, times: NDArray[np.int64], values: FloatArray) -> Curve:
     """Average values (R, len(times)) over runs, with a 95% band."""
+    # Thinning keeps the first and the last round, so that a curve ends at the final regret.
     columns = plots.choose_points(len(times), MOST_POINTS)
     mean, _, low, high = map(_round_numbers, mean_interval(values[:, columns]))
     return Curve(name, times[columns].tolist(), mean, low, high)
@@ -84,12 +85,14 @@ def chart_results(
     if any(len(result.times) == 1 for result in results.values()):
         return None
     curves = [average_curve(name, result.times, result.regret) for name, result in results.items()]
+    # By final regrets, as in the printed figures, so that both have the same axes.
     wide = plots.is_wide([result.summary().mean for result in results.values()])
     return Chart(id_, curves, wide, bound)
 
 
 def least_slope(bandit: Bandit, n_agents: int) -> LeastSlope | None:
     """Give the least slope of any consistent algorithm, where the means are fixed."""
+    # The bound is a number of the problem: means that are drawn for each run, or drift, have none.
     lasting = isinstance(bandit.means, tuple) and bandit.drift is None
     if not lasting or not callable(getattr(bandit.family, "divergence", None)):
         return None

@@ -55,6 +55,7 @@ def render_document(
     charts:  those that its sections place, in their order
     """
     page = Template(read_asset(_ASSETS / "document.html"))
+    # All pages share one look: colours from the live pages, then the report's own style.
     styles = [web.read("tokens.css"), read_asset(_ASSETS / "page.css")]
     scripts = [read_asset(_ASSETS / "sorting.js")]
     if charts:
@@ -105,6 +106,7 @@ def render_figure(drawing: Html, caption: str = "") -> Html:
 
 def render_image(png: bytes, meaning: str) -> Html:
     """Render a PNG inside the page; `meaning` is its text for screen readers."""
+    # Inside the page, since a page is one file that may be mailed.
     source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     return render_element(
         "div", Html(f'<img src="{source}" alt="{escape_text(meaning)}">'), class_="image"

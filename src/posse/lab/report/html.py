@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+# Unicode's bidirectional classes of letters, and of marks, that turn the direction of writing: a
+# name with one of them would reorder the sentence around it, and could fake another result.
 _BIDIRECTIONAL_CLASSES = {"R", "AL", "RLE", "RLO", "LRE", "LRO", "RLI", "LRI", "FSI", "PDF", "PDI"}
 DASH = "–"
 
@@ -47,6 +49,7 @@ def render_name(name: str, link: str | None = None, sign: str = "") -> Html:
 
     sign: markup after it
     """
+    # <bdi> isolates the direction of writing in markup, as `isolate_name` does in plain text.
     content = render_element("bdi", name)
     if link:
         content = render_element("a", content, href=link)
@@ -102,6 +105,7 @@ def render_table(
     if not rows:
         return Html()
     head = "".join(_render_header(header, sortable) for header in headers)
+    # The wrapper scrolls, not the page: a wide table must not move everything else sideways.
     marks = marked or [False] * len(rows)
     body = "\n".join(_render_row(row, mark) for row, mark in zip(rows, marks, strict=True))
     above = render_element("h3", title) + "\n" if heading else ""

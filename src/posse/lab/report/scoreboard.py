@@ -71,6 +71,7 @@ class PairedDifference:
     def reverse(self) -> PairedDifference:
         """Give the difference of the second algorithm minus the first."""
         mean, error, low, high = self.difference
+        # Negation swaps the ends of the interval; the p-values are two-sided and stay.
         negated = Estimate(-mean, error, -high, -low)
         return replace(self, first=self.second, second=self.first, difference=negated)
 
@@ -175,6 +176,7 @@ def compare_pairs(
     """
     differences = []
     for first, second in pairs:
+        # Runs of one number met the same problem, so the luck that both had cancels.
         estimate, _ = compare_paired(regrets[first], regrets[second])
         runs = len(regrets[first])
         p = p_value(estimate, runs) if runs >= fewest_runs else None
@@ -196,6 +198,7 @@ def adjust_scoreboards(scoreboards: Sequence[Scoreboard]) -> list[Scoreboard]:
 
     All differences to the references are one family of claims, all pairs are another.
     """
+    # Claims of one report are read together, so they are corrected together.
     rows = [row for board in scoreboards for row in board.rows]
     differences = iter(adjust_pairs([row.difference for row in rows if row.difference]))
     pairs = iter(adjust_pairs([pair for board in scoreboards for pair in board.pairs]))
@@ -218,6 +221,8 @@ def rank_algorithms(names: Sequence[str], pairs: Sequence[PairedDifference]) -> 
 
     A shared rank adds half of the pairs of which it is not known who is better.
     """
+    # Significance is no order: a may beat b, while neither differs from c. Counting those that are
+    # better gives every algorithm a rank nevertheless, and ties stay ties.
     better_count = dict.fromkeys(names, 0)
     undecided_count = dict.fromkeys(names, 0)
     for pair in pairs:
@@ -247,6 +252,7 @@ def build_scoreboard(
                  themselves do not tell
     """
     by_name = {pair.first: pair for pair in differences}
+    # A reference without regret has no ratios: everybody would be infinitely worse.
     base = float(results[reference].regret[:, -1].mean()) if reference is not None else 0.0
     rows = []
     for name, result in results.items():
@@ -287,6 +293,8 @@ def _score_result(name: str, result: Result, gaps: FloatArray | None) -> ScoreRo
     """Score one result by itself, before it is compared with others."""
     regret = result.regret[:, -1]
     gaps = _gaps_of(result) if gaps is None else gaps
+    # Regrets of single agents were recorded, or follow from pulls where every round has the same
+    # means; with drift or contexts pulls alone do not tell them.
     worst_agent = None
     if "agents" in result.kept:
         worst_agent = float(result.agent_regret[:, :, -1].max(axis=1).mean())
@@ -325,6 +333,7 @@ def _score_result(name: str, result: Result, gaps: FloatArray | None) -> ScoreRo
 
 def _mark_front(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     """Mark the Pareto front of regret and numbers sent among the ranked algorithms."""
+    # Bounds are not ranked: they receive everything at once, which no network can do.
     candidates = [row for row in rows if row.rank is not None and row.sent_per_round is not None]
     costs = np.array([(row.sent_per_round, row.regret.mean) for row in candidates])
     is_best = find_pareto_front(costs.reshape(-1, 2))

@@ -18,6 +18,7 @@ def format_number(value: float | None, digits: int = 4) -> str:
     """Write a number with so many digits; with an exponent where it is far from 1."""
     if value is None or not math.isfinite(value):
         return DASH
+    # All digits before the point are shown: 12,346 is easier to compare than 1.235e4.
     size = abs(value)
     exponent = 0 < size < 1e-4 or size >= 1e9
     shape = f".{digits - 1}e" if exponent else f",.{_count_decimals(size, digits)}f"
@@ -36,6 +37,7 @@ def format_interval(
     if 0 < max(sizes) < 1e-4 or max(sizes) >= 1e9:
         texts = [format_number(end, digits) for end in (value, low, high)]
         return f"{texts[0]} [{texts[1]}, {texts[2]}]"
+    # The largest of the three sets the decimals: [9.87, 10.1] would look like unequal precision.
     places = _count_decimals(max(sizes), digits)
     middle, lower, upper = (f"{end:,.{places}f}".replace("-", "−") for end in (value, low, high))
     return f"{middle} [{lower}, {upper}]"

@@ -32,6 +32,7 @@ def write_report(
 
     saved: the file of the results, if they are saved already, so that they are not saved twice
     """
+    # Computing may take long, so the folder and the title are checked first.
     check_folder(folder)
     if not isinstance(title, str | None):
         raise ValueError(f"title must be text, got {validation.format_value(title)}")
@@ -85,6 +86,7 @@ def _write_files(
 
 def _write_results(value: Result | Comparison, path: Path, saved: Path | None) -> ReportFile:
     link = f"{FILES}/{path.name}"
+    # Results may be gigabytes: a copy that exists already is linked, not written again.
     if saved is not None:
         link = Path(os.path.relpath(saved, path.parents[1])).as_posix()
     meaning = f'every array of every run: posse.load("{Path(link).name}")'

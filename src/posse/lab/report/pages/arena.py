@@ -50,8 +50,10 @@ def write_command(report: ArenaReport) -> str:
 
 def _form_options(report: ArenaReport) -> list[str]:
     """Write the options of the first form that plays the same rounds, and what differs from it."""
-    made = report.made
-    instances = {instance.number: instance for instance in load_suite().instances_of(made.suite)}
+    provenance = report.made
+    instances = {
+        instance.number: instance for instance in load_suite().instances_of(provenance.suite)
+    }
     horizons = {
         played.number: played.horizon for played in report.instances if played.number in instances
     }
@@ -60,17 +62,18 @@ def _form_options(report: ArenaReport) -> list[str]:
         ("", choose_form(False, None, None, None)),
         ("--full", choose_form(True, None, None, None)),
     ]
-    if made.mode == "full":
+    if provenance.mode == "full":
         forms.reverse()
+    # The command shall be short: options appear only where the defaults play something else.
     with_horizon = f"--horizon {longest}", choose_form(False, None, longest, None)
     matching = [
         (option, candidate)
         for option, candidate in forms
         if all(candidate.horizon(instances[k]) == rounds for k, rounds in horizons.items())
     ]
-    option, chosen = [*matching, with_horizon][0]
-    runs = ["--runs", str(made.runs)] if made.runs != chosen.runs else []
-    seed = ["--seed", str(made.seed)] if made.seed != chosen.seed else []
+    option, closest_form = [*matching, with_horizon][0]
+    runs = ["--runs", str(provenance.runs)] if provenance.runs != closest_form.runs else []
+    seed = ["--seed", str(provenance.seed)] if provenance.seed != closest_form.seed else []
     return [*option.split(), *runs, *seed]
 
 
@@ -84,14 +87,16 @@ def write_headline(report: ArenaReport) -> str:
         return "Nothing was played, so there is nothing to rank."
     if len(ranked) == 1:
         return f"{_name_of(ranked[0])} played alone: there is nobody to compare it with."
+    # A cycle of significant pairs can leave nobody with rank 1; then the lowest ratio leads.
     winners = [standing for standing in ranked if standing.rank == 1] or ranked[:1]
     instances = count_things(len(report.instances), "instance")
     if len(winners) == 1:
-        played = winners[0].instances
-        some = "" if played == len(report.instances) else f" (it plays {played:,} of them)"
+        n_played = winners[0].instances
+        plays_all = n_played == len(report.instances)
+        remark = "" if plays_all else f" (it plays {n_played:,} of them)"
         return (
-            f"{_name_of(winners[0])} ranks first in mean regret over {instances}{some}: nobody is "
-            "better beyond doubt, and everybody else is beaten by somebody."
+            f"{_name_of(winners[0])} ranks first in mean regret over {instances}{remark}: nobody "
+            "is better beyond doubt, and everybody else is beaten by somebody."
         )
     names = list_names([_name_of(standing) for standing in winners])
     return (
@@ -201,14 +206,17 @@ def _render_result(report: ArenaReport, data_files: list[str]) -> Section:
 
 
 def _render_settings(report: ArenaReport) -> Section:
-    made = report.made
+    provenance = report.made
     rows: list[list[str | None]] = [
-        ["Form", made.mode],
-        ["Runs", f"{made.runs:,}"],
-        ["Seed", str(made.seed)],
-        ["Time taken", format_duration(made.seconds)],
-        ["Machine", made.machine],
-        ["Versions", ", ".join(f"{name} {version}" for name, version in made.versions.items())],
+        ["Form", provenance.mode],
+        ["Runs", f"{provenance.runs:,}"],
+        ["Seed", str(provenance.seed)],
+        ["Time taken", format_duration(provenance.seconds)],
+        ["Machine", provenance.machine],
+        [
+            "Versions",
+            ", ".join(f"{name} {version}" for name, version in provenance.versions.items()),
+        ],
     ]
     settings_table = render_table(
         "Settings", ["Setting", "Value"], rows, "sentences", heading=False

@@ -106,6 +106,7 @@ def render_name(name: str, source: str, link: str | None = None) -> Html:
 
 def render_legend(used: Iterable[str]) -> Html:
     """List the sources that are used: their glyphs, signs and words."""
+    # In the order of MARKS, whatever the order of the algorithms.
     used_sources = set(used)
     items = []
     for source, words in MARKS.items():
@@ -260,6 +261,7 @@ def _draw_regrets(instance: InstanceReport, reference: str, sources: Mapping[str
 def _draw_differences(instance: InstanceReport, reference: str, sources: Mapping[str, str]) -> Html:
     """Draw differences up to the reference's own regret: those beyond it are clearly decided."""
     scores = instance.scoreboard.rows
+    # A rival may lose a hundred times as much; near zero, where it is close, is what matters.
     most = next((s.regret.mean for s in scores if s.algorithm == reference), 0.0)
     quantity = f"difference to {reference}"
     dots = [_build_dot(score, _difference_of(score), quantity, sources) for score in scores]
@@ -274,6 +276,7 @@ def _draw_communication(instance: InstanceReport, sources: Mapping[str, str]) ->
     """Draw regret against numbers sent; the reader's own and the front get their names first."""
     scores = [row for row in instance.scoreboard.rows if row.sent_per_round is not None]
     scores.sort(key=lambda score: (sources[score.algorithm] != YOURS, not score.on_front))
+    # One point has nothing to be compared with.
     if len(scores) < 2:
         return Html()
     points = {score.algorithm: _build_point(score, sources) for score in scores}
@@ -345,6 +348,7 @@ def render_communication(report: ArenaReport) -> Section | None:
     drawable = [s for s in report.standings if None not in (s.ratio, s.numbers_sent)]
     if len(drawable) < 2:
         return None
+    # The first points get their labels first: the reader's own, then the front.
     drawable.sort(key=lambda standing: (standing.source != YOURS, not standing.on_front))
     points = {standing.algorithm: _build_overall_point(standing) for standing in drawable}
     front = [points[standing.algorithm] for standing in drawable if standing.on_front]
@@ -379,6 +383,7 @@ def render_communication(report: ArenaReport) -> Section | None:
 
 def render_map(report: ArenaReport, sources: Mapping[str, str]) -> Section | None:
     """Render the ratio to the reference of every algorithm on every instance."""
+    # Columns are in the order of the leaderboard, versions of one algorithm side by side.
     place = {standing.algorithm: i for i, standing in enumerate(report.standings)}
     entrants = sorted(report.entrants, key=lambda entrant: place.get(entrant.rival, len(place)))
     if len(entrants) < 2 or not report.instances:
@@ -414,6 +419,7 @@ def render_refusals(report: ArenaReport, sources: Mapping[str, str]) -> Section 
     instances: dict[tuple[str, str], list[int]] = {}
     for instance in report.instances:
         for refusal in instance.refusals:
+            # One reason often holds for many instances, so they share a row.
             key = refusal.algorithm, refusal.why
             instances.setdefault(key, []).append(instance.number)
     if not instances:
@@ -517,6 +523,7 @@ def _worst_tail(report: ArenaReport, standing: LeaderboardRow) -> tuple[float | 
     for instance in report.instances:
         rows = instance.scoreboard.rows
         references = [row for row in rows if row.algorithm == report.reference]
+        # Of two versions the ranked one counts; bounds have no rank and only one version.
         versions = [row for row in rows if row.algorithm in names]
         ranked = [row for row in versions if row.rank is not None] or versions
         if ranked and references:
@@ -555,6 +562,7 @@ def _build_field(
     if score is None or score.ratio is None:
         return HeatMapField("", None, f"{where}: {reasons.get(name) or 'no ratio'}")
     ratio = score.ratio
+    # Logarithmic, so that twice and half the regret are equally strong colours.
     shade = math.log(ratio) / math.log(_WARMEST_RATIO) if ratio > 0 else -1.0
     title = f"{where}: {format_number(ratio, 3)}, {score.verdict}"
     return HeatMapField(
@@ -569,11 +577,11 @@ def _shorten_ratio(ratio: float) -> str:
 
 def facts_of(report: ArenaReport) -> list[str]:
     """List how the report was computed, in short facts."""
-    made = report.made
+    provenance = report.made
     return [
-        f"{made.mode.capitalize()} form",
+        f"{provenance.mode.capitalize()} form",
         count_things(len(report.instances), "instance"),
         count_things(len(report.entrants), "algorithm"),
-        f"{count_things(made.runs, 'run')} an instance",
-        f"seed {made.seed}",
+        f"{count_things(provenance.runs, 'run')} an instance",
+        f"seed {provenance.seed}",
     ]

@@ -113,6 +113,7 @@ def render_final(report: ComparisonReport) -> Section:
         render_element("div", *drawings, class_="side-by-side" if several else None)
     ]
     marks = assign_marks(report.comparison)
+    # A column that no algorithm fills is left out.
     has_shares = any(row.best_arm_share is not None for row in rows)
     is_mixed = report.comparison.is_mixed
     headers = ["Algorithm", "Mean [95% interval]", "Standard error"]
@@ -149,6 +150,7 @@ def render_pairs(report: ComparisonReport) -> Section | None:
     )
     notes = [warn_few_runs(report.first_result.runs), words.explain_engines(report.comparison)]
     parts: list[str] = [explanation, *(render_paragraph(note, "note") for note in notes if note)]
+    # Thousands of pairs would make the page slow; the first ones are those of the best algorithms.
     pairs_table = _tabulate_pairs(pairs[:_MOST_PAIRS])
     if len(pairs) > _MOST_PAIRS:
         parts.append(f"These are {_MOST_PAIRS} of {len(pairs):,}; files/pairs.csv has all.")
@@ -167,6 +169,7 @@ def render_tails(report: ComparisonReport) -> Section | None:
         "95th percentile": [row.tail.percentile_95 for row in rows],
         "99th percentile": [row.tail.percentile_99 for row in rows],
     }
+    # All algorithms have the same number of runs, so a percentile is known of all or of none.
     percentiles = {name: values for name, values in percentiles.items() if None not in values}
     has_leaders = any(row.tail.wrong_leader is not None for row in rows)
     headers = ["Algorithm", "Lowest run", "Median run", *percentiles, "Worst run", "Its number"]
@@ -237,6 +240,7 @@ def _draw_differences(report: ComparisonReport) -> Html:
         for end in (dot.at, dot.low, dot.high)
         if end is not None and math.isfinite(end)
     ]
+    # The axis ends at the largest difference that is not far; where all are far, at the largest.
     near = max((end for end in ends if end <= _FAR_RATIO * lowest.regret.mean), default=0.0)
     end = near if near > 0 else max(ends) or 1.0
     scale = AxisScale(-max(0.15 * end, min(end, -min(ends))), 1.05 * end)
@@ -284,6 +288,7 @@ def _draw_runs(report: ComparisonReport) -> Html:
             f"{words.short_name(row.algorithm)}: median {format_number(median)}, "
             f"worst {format_number(row.tail.worst_run)}"
         )
+        # A median beside all runs shows what a mean with an interval hides: rare disasters.
         rug = thin_rug(report.comparison[row.algorithm].regret[:, -1])
         mark = marks[row.algorithm]
         dots.append(DotRow(render_name(row.algorithm), median, None, None, title, *mark, rug=rug))
@@ -457,6 +462,7 @@ def _render_settings(report: ComparisonReport) -> Section:
     else:
         parts.append("This file gives the same numbers again:")
         parts.append(render_element("pre", "posse run files/experiment.toml"))
+    # Means of many runs, or an edge list, can be megabytes of settings.
     if len(text) > _MOST_LETTERS:
         text = f"{text[:_MOST_LETTERS]}\n… {len(text) - _MOST_LETTERS:,} more letters"
     parts.append(

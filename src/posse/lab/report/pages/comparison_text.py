@@ -54,6 +54,7 @@ def write_headline(scoreboard: Scoreboard, horizon: int) -> str:
     if not others:
         estimate = format_interval(mean, low, high)
         return f"{name} loses {estimate} {by}: the mean of {runs:,} runs and its 95% interval."
+    # No claim without significance: the lowest mean alone decides nothing.
     doubtful = [row for row in others if row.verdict == UNDECIDED]
     lead = f"{name} has the lowest mean regret, {format_number(mean)} {by}"
     if too_few := warn_few_runs(runs):
@@ -97,6 +98,7 @@ def list_facts(comparison: Comparison) -> list[str]:
 def hint_at_keep(first: Result) -> str:
     """Hint at `keep=` for the arrays that this report could have shown, in one sentence."""
     meanings = {"agents": "regrets of single agents", "messages": "numbers sent"}
+    # One agent sends nothing, and is the average of itself: there is nothing to keep.
     names = [name for name in meanings if name not in first.kept]
     if not names or first.n_agents == 1:
         return ""
@@ -127,6 +129,7 @@ def explain_engines(comparison: Comparison) -> str:
 
 def _common_text(comparison: Comparison, read: Any) -> str:
     """Give the text that all settings agree on, else nothing."""
+    # A comparison may hold results of several networks or versions: then no fact is shared.
     texts = {read(result.settings) for result in comparison.values()}
     return texts.pop() if len(texts) == 1 else ""
 

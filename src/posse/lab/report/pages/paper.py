@@ -78,6 +78,7 @@ def _render_claims(
     rows: Sequence[ClaimReport], panels: Sequence[PanelReport], data_files: Sequence[str]
 ) -> Section:
     """Render the claims that were tested, with a tally; the others are folded away below."""
+    # Some panels alone leave most claims untested: those would hide the verdicts.
     tested = [row for row in rows if row.verdict != claims.UNTESTED]
     untested = [row for row in rows if row.verdict == claims.UNTESTED]
     verdicts = [row.verdict for row in tested]

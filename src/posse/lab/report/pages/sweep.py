@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PAGE = "index.html"
 # More figures than this make a page that nobody reads and that is slow to open.
-_MOST_FIGURES = 12
+MOST_FIGURES = 12
 _DOTS_PER_INCH = 100  # dots of a figure inside the page
 
 
@@ -80,6 +80,7 @@ def _render_regret(sweep: Sweep, folder: Path) -> Section:
     Where there are several algorithms, these are the hue.
     """
     several = _sort_axes(sweep)
+    # Several algorithms are the hue themselves, so one key less fits into a figure.
     used = 2 if len(sweep.algorithms) > 1 else 3
     x, *other_axes = (_axis_name(several, number) for number in range(used))
     hue, row = (None, *other_axes) if len(other_axes) == 1 else other_axes
@@ -87,7 +88,7 @@ def _render_regret(sweep: Sweep, folder: Path) -> Section:
         "Regret per agent at the horizon, averaged over runs and agents, with its 95% interval."
     ]
     choices = list(_combine_labels(several[used:]))
-    for number, where in enumerate(choices[:_MOST_FIGURES]):
+    for number, where in enumerate(choices[:MOST_FIGURES]):
         parts.append(
             _save_figure(
                 folder,
@@ -113,7 +114,7 @@ def _render_heat_maps(sweep: Sweep, folder: Path) -> Iterator[Section]:
         "close, colours show noise. The table below has the intervals."
     ]
     choices = [(name, where) for name in sweep.algorithms for where in _combine_labels(several[2:])]
-    for number, (name, where) in enumerate(choices[:_MOST_FIGURES]):
+    for number, (name, where) in enumerate(choices[:MOST_FIGURES]):
         parts.append(
             _save_figure(
                 folder,
@@ -131,7 +132,7 @@ def _render_curves(sweep: Sweep, folder: Path) -> tuple[Section, list[Chart]]:
     """Render regret against rounds: a chart for each cell, and its figure as files."""
     parts: list[str] = ["Regret per agent against rounds, in each cell."]
     charts = []
-    for number, cell in enumerate(sweep.cells[:_MOST_FIGURES]):
+    for number, cell in enumerate(sweep.cells[:MOST_FIGURES]):
         name = f"curves-{number}"
         comparison = sweep[number]
         paths = [folder / "figures" / f"{name}.{suffix}" for suffix in ("png", "pdf")]
@@ -181,6 +182,7 @@ def _label_cell(label: Any) -> TableCell:
 
 def _render_settings(sweep: Sweep, data_files: Sequence[Path]) -> Section:
     """Render the experiment and its grid, as the file that runs the sweep again if there is one."""
+    # Parts of the user's own have no TOML; the page then shows their repr.
     texts = [path.read_text(encoding="utf-8") for path in data_files if path.suffix == ".toml"]
     text = texts[0] if texts else f"{sweep.experiment}\n\n{sweep.grid}"
     return Section(
@@ -229,6 +231,7 @@ def _save_figure(folder: Path, name: str, drawing: Any, meaning: str, caption: s
         path = folder / "figures" / f"{name}.{suffix}"
         plots.save_figure(figure_of_axes, path, dpi=_DOTS_PER_INCH)
         links.append(f"figures/{path.name}")
+    # Pyplot keeps every figure until it is closed: a large sweep would fill the memory.
     plt.close(figure_of_axes)
     png = (folder / links[0]).read_bytes()
     return render_figure(
@@ -238,7 +241,7 @@ def _save_figure(folder: Path, name: str, drawing: Any, meaning: str, caption: s
 
 def _note_omitted(number: int, how: str) -> list[str]:
     return (
-        [f"{number - _MOST_FIGURES} more are left out here; {how} draws them."]
-        if number > _MOST_FIGURES
+        [f"{number - MOST_FIGURES} more are left out here; {how} draws them."]
+        if number > MOST_FIGURES
         else []
     )
