@@ -311,7 +311,7 @@ def test_gaps_and_bounds_of_such_bandits():
         _ = WORLDS["drift"].gaps
     with pytest.raises(ValueError, match=r"^gaps differ from run to run: .* drawn$"):
         _ = WORLDS["sites"].gaps
-    with pytest.raises(ValueError, match="means drift"):
+    with pytest.raises(ValueError, match="stationary means"):
         theory.lai_robbins(WORLDS["drift"], 4)
     with pytest.raises(ValueError, match="means must be"):
         theory.lai_robbins(WORLDS["sites"], 4)

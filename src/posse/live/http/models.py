@@ -6,30 +6,16 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-MAX_BATCH_ITEMS = 1000  # of one batch
+from posse.live.experiment.decision_request import MAX_BATCH_ITEMS, Arm, Context, DecisionRequest
+
 EXAMPLE_ID = "7f3c9a51d2e84b06"
 
 Probability = Annotated[float, Meta(description="with which the arm was chosen")]
 Id = Annotated[str, Meta(min_length=1, max_length=200, description="the decision's id")]
-# an id that fits into a path; made by the client it makes the request repeatable
-ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._~:@=+-]{0,199}$"
-NewId = Annotated[str, Meta(pattern=ID_PATTERN + r"(?!\n)")]  # `$` lets a last line break pass
-Arm = Annotated[str, Meta(min_length=1, max_length=1000)]
-Arms = Annotated[list[Arm], Meta(min_length=1, max_length=MAX_BATCH_ITEMS)]
-# values are checked by the schema of the experiment, which names the field that is wrong
-Context = Annotated[dict[str, Any], Meta(description="what is known of the visitor, by name")]
 
 
 class MalformedBody(ValueError):
     """A body, or an item of a batch, that is not well formed."""
-
-
-class DecisionRequest(Struct, forbid_unknown_fields=True):
-    """Ask for a decision; with an id of one's own the same answer comes however often one asks."""
-
-    decision: NewId | None = None
-    allowed: Arms | None = None
-    context: Context | None = None
 
 
 class RewardRequest(Struct, forbid_unknown_fields=True):

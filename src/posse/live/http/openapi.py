@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from posse import __version__
+from posse.live.experiment.decision_request import ID_PATTERN
 from posse.live.experiment.history import SCALES
 from posse.live.http import models
 from posse.live.http.routes import Route
@@ -53,7 +54,7 @@ def build_document(routes: tuple[Route, ...]) -> dict[str, Any]:
             components[name]["properties"][field]["items"] = _either(item)
     if "DecisionRequest" in components:  # in JSON schema, `$` matches only the very end
         decision = components["DecisionRequest"]["properties"]["decision"]
-        decision["anyOf"][0]["pattern"] = models.ID_PATTERN
+        decision["anyOf"][0]["pattern"] = ID_PATTERN
     if "StepsAnswer" in components:
         components["StepsAnswer"]["properties"]["decision"] = _either("DecisionAnswer")
     paths: dict[str, dict[str, Any]] = {}

@@ -16,16 +16,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from posse.live.experiment.decision_request import MAX_BATCH_ITEMS, DecisionRequest
 from posse.live.http import models
-from posse.live.http.models import MAX_BATCH_ITEMS, MalformedBody
+from posse.live.http.models import MalformedBody
 
 T = TypeVar("T")
 NOT_JSON = "the body must be JSON"
 # of which shapes the items of a list are
 ITEM_TYPES: dict[type, dict[str, type]] = {
-    models.DecisionsRequest: {"decisions": models.DecisionRequest},
+    models.DecisionsRequest: {"decisions": DecisionRequest},
     models.RewardsRequest: {"rewards": models.RewardItem},
-    models.StepsRequest: {"rewards": models.RewardItem, "decide": models.DecisionRequest},
+    models.StepsRequest: {"rewards": models.RewardItem, "decide": DecisionRequest},
 }
 TYPE_NAMES = {
     "object": "a JSON object",

@@ -11,6 +11,7 @@ from posse.live.agent.site_pooling import SiteMap
 from posse.live.agent.verdicts import Judgement
 from posse.live.controls.answers import ControlsAnswer
 from posse.live.exchange.ledger import Ledger
+from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.experiment.experiment import Audit
 from posse.live.experiment.history import History
 from posse.live.http import handlers, models
@@ -48,7 +49,7 @@ WRITE_STATUSES = (409, 503)
 ROUTES = (
     Route(
         "POST", "/v1/decisions", "decide", "Choose an arm to play.",
-        models.DecisionAnswer, models.DecisionRequest, WRITE_STATUSES, True,
+        models.DecisionAnswer, DecisionRequest, WRITE_STATUSES, True,
         question=handlers.make_decision,
     ),
     Route(
