@@ -41,7 +41,7 @@ class OptionalMethods:
     assumption: ClassVar[str] = ""
 
     @property
-    def get_divergence(self) -> Divergence | None:
+    def divergence(self) -> Divergence | None:
         """The divergence d(p, q) of arms with means p and q (Lai-Robbins); None if unknown."""
         return None
 
