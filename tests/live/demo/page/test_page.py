@@ -75,13 +75,13 @@ def numbers(page):
 
 def test_a_visitor_breaks_the_swarm_and_looks_at_its_past(page):
     page.open()
-    until(lambda: page.view()["books"][0] > 20, "visits")
+    until(lambda: page.view()["audit"][0] > 20, "visits")
     page.press_button("#play", "Pause", "Play")
     view = page.view()
 
     # numbers are those of the API
-    assert numbers(page) == view["books"]
-    assert view["books"][0] == sum(view["books"][1:])
+    assert numbers(page) == view["audit"]
+    assert view["audit"][0] == sum(view["audit"][1:])
     lines = all_of(page.browser, "#agents tbody tr")
     rows = [[cell.text for cell in all_of(line, "th, td")] for line in lines]
     assert [row[0] for row in rows] == view["agents"]

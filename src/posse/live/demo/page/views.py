@@ -220,7 +220,7 @@ class Observer:
             "mean_regret": round(self._regret, 3),
             "mean_alone": round(self._alone, 3),
             "messages": self._list_messages(snapshots, place),
-            "books": [audit.acknowledged, audit.counted, audit.under_way, audit.lost],
+            "audit": [audit.acknowledged, audit.counted, audit.under_way, audit.lost],
             "events": stage.events[-SHOWN_EVENTS:],
         }
 
