@@ -73,7 +73,10 @@ def test_other_hosts_and_other_pages_are_refused(http, press, show):
     kill = {"button": "kill", "agent": "rome"}
     for origin in ("https://evil.example", "http://127.0.0.1:1", "null", ""):
         answer = press(kill, origin=origin)
-        assert (answer.status_code, "Origin header names another page" in answer.text) == (403, True)
+        assert (answer.status_code, "Origin header names another page" in answer.text) == (
+            403,
+            True,
+        )
         assert press({"paused": True}, "/v1/pace", origin).status_code == 403
     assert http.post("/v1/press", json=kill).status_code == 403  # none at all
     text = {"origin": str(http.base_url).rstrip("/"), "content-type": "text/plain"}

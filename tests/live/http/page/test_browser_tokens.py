@@ -30,7 +30,7 @@ def typed(page, token):
 
 def test_without_a_token_there_is_nothing_to_see(closed, watch):
     page = watch(closed.urls["berlin"])
-    page.shows("#notice", "This agent shows its numbers to those who have its token.")
+    page.shows("#notice", "This agent needs a token.")
     assert page.text("#mode") == "token"
     assert page.run("document.getElementById('write').open")
     assert page.run("document.getElementById('content').hidden")
@@ -69,11 +69,11 @@ def test_operators_pin_pause_and_resume(closed, watch):
     page = watch(closed.urls["berlin"])
     page.shows("#mode", "token")
     typed(page, TOKEN)
-    page.shows("#told", "This token may look, not write.")
+    page.shows("#told", "This token allows reading only.")
     page.is_drawn()
     assert page.shown(".arms button") == []
     typed(page, OPERATORS)
-    page.shows("#mode", "may write")
+    page.shows("#mode", "operator")
     controls = closed.nodes["berlin"].experiment().controlled
     assert page.shown(".arms button") == ["Pin", "Pause"] * 2
     red = '.arms tr[data-key="red"]'
@@ -95,7 +95,7 @@ def test_an_order_that_is_refused_is_told(closed, watch):
     page = watch(closed.urls["paris"])
     page.is_drawn()
     typed(page, OPERATORS)
-    page.shows("#mode", "may write")
+    page.shows("#mode", "operator")
     page.run("sessionStorage.setItem('token', 'changed meanwhile')")
     page.allowed.append("401")
     page.find('.arms tr[data-key="red"] button[data-act=pin]').click()
