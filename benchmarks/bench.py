@@ -21,7 +21,7 @@ import numpy as np
 from beyond import beyond_rows, sweep_row
 from contexts import context_rows
 from growth import measure_growth, plot_growth
-from measuring import Row, against, interleaved, simulating
+from measuring import Row, build_simulation, compare_with_plain, time_interleaved
 from plain_numpy import (
     bernoulli,
     coop_ucb,
@@ -42,74 +42,77 @@ DEC_TS = posse.Decentralized(posse.ThompsonSampling())
 DEC_UCB = posse.Decentralized(posse.BayesUCB())
 
 
-def drawing(horizon, runs, how):
+def build_drawing(horizon, runs, how):
     """The compiled engine held to one way of drawing."""
     times = np.array([horizon])
-    bandit, network = posse.Bandit.gaussian(MEANS), posse.networks.cycle(100)
+    bandit = posse.Bandit.gaussian(MEANS)
+    network = posse.networks.cycle(100)
     simulation = Simulation(bandit, network, DEC_TS, horizon, 1, times)
     return lambda: Engine(simulation, int(how)).run(range(runs), 1, lambda steps: None)
 
 
 def rows(rounds: int) -> list[Row]:
     """The table, but for what needs a process of its own."""
-    gaussian, bern = posse.Bandit.gaussian(MEANS), posse.Bandit.bernoulli(MEANS)
-    cycle, weights = posse.networks.cycle(100), cycle_weights(100)
+    gaussian = posse.Bandit.gaussian(MEANS)
+    bern = posse.Bandit.bernoulli(MEANS)
+    cycle = posse.networks.cycle(100)
+    weights = cycle_weights(100)
     failing = posse.networks.complete(64).failing(0.3)
     stage = posse.DDUCB().stage_length(cycle)
     return [
-        against(
+        compare_with_plain(
             "reference engine: Gaussian TS, N=100 K=17 T=300, against plain NumPy",
             0.7, None, rounds,
             (lambda: gaussian_thompson(MEANS, weights, 300, 32, 1), 32 * 30_000),
-            (simulating(gaussian, cycle, DEC_TS, 300, 32, engine="reference"), 32 * 30_000),
+            (build_simulation(gaussian, cycle, DEC_TS, 300, 32, engine="reference"), 32 * 30_000),
         ),
-        against(
+        compare_with_plain(
             "Gaussian TS, N=100 K=17 T=1000, one thread, against plain NumPy",
             8, 12, rounds,
             (lambda: gaussian_thompson(MEANS, weights, 1000, 16, 1), 16 * 100_000),
-            (simulating(gaussian, cycle, DEC_TS, 1000, 32), 32 * 100_000),
+            (build_simulation(gaussian, cycle, DEC_TS, 1000, 32), 32 * 100_000),
         ),
-        against(
+        compare_with_plain(
             "Bernoulli TS, the same",
             16, 28, rounds,
             (lambda: bernoulli(MEANS, weights, 1000, 4, 1), 4 * 100_000),
-            (simulating(bern, cycle, DEC_TS, 1000, 32), 32 * 100_000),
+            (build_simulation(bern, cycle, DEC_TS, 1000, 32), 32 * 100_000),
         ),
-        against(
+        compare_with_plain(
             "two threads against one, Gaussian TS",
             1.75, 1.95, rounds,
-            (simulating(gaussian, cycle, DEC_TS, 1000, 64), 64 * 100_000),
-            (simulating(gaussian, cycle, DEC_TS, 1000, 64, threads=2), 64 * 100_000),
+            (build_simulation(gaussian, cycle, DEC_TS, 1000, 64), 64 * 100_000),
+            (build_simulation(gaussian, cycle, DEC_TS, 1000, 64, threads=2), 64 * 100_000),
         ),
-        against(
+        compare_with_plain(
             "T=50, Gaussian TS, against drawing all K variates in the same code",
             0.97, 1.2, 2 * rounds,  # short, and close to its bound
-            (drawing(50, 128, thompson.ALWAYS_EAGER), 128 * 5000),
-            (drawing(50, 128, thompson.EAGER), 128 * 5000),
+            (build_drawing(50, 128, thompson.ALWAYS_EAGER), 128 * 5000),
+            (build_drawing(50, 128, thompson.EAGER), 128 * 5000),
         ),
-        against(
+        compare_with_plain(
             "Bernoulli Bayes-UCB, T=1000, against betaincinv on all arms",
             100, 500, 1,
             (lambda: bernoulli(MEANS, weights, 1000, 1, 1, "bayes-ucb"), 100_000),
-            (simulating(bern, cycle, DEC_UCB, 1000, 16), 16 * 100_000),
+            (build_simulation(bern, cycle, DEC_UCB, 1000, 16), 16 * 100_000),
         ),
-        against(
+        compare_with_plain(
             "link failure p=0.3 on complete N=64, Gaussian TS, against plain NumPy",
             3, 8, rounds,
             (lambda: failing_complete(MEANS, 64, 0.3, 1000, 4, 1), 4 * 64_000),
-            (simulating(gaussian, failing, DEC_TS, 1000, 16), 16 * 64_000),
+            (build_simulation(gaussian, failing, DEC_TS, 1000, 16), 16 * 64_000),
         ),
-        against(
+        compare_with_plain(
             "coop-UCB, N=100 K=17 T=1000, one thread, against plain NumPy",
             3, 8, rounds,
             (lambda: coop_ucb(MEANS, weights, mixing_errors(cycle), 1000, 8, 1), 8 * 100_000),
-            (simulating(gaussian, cycle, posse.CoopUCB(), 1000, 32), 32 * 100_000),
+            (build_simulation(gaussian, cycle, posse.CoopUCB(), 1000, 32), 32 * 100_000),
         ),
-        against(
+        compare_with_plain(
             "DDUCB, the same",
             3, 8, rounds,
             (lambda: dducb(MEANS, weights, cycle.second_eigenvalue, stage, 1000, 8, 1), 800_000),
-            (simulating(gaussian, cycle, posse.DDUCB(), 1000, 32), 32 * 100_000),
+            (build_simulation(gaussian, cycle, posse.DDUCB(), 1000, 32), 32 * 100_000),
         ),
     ]  # fmt: skip
 
@@ -120,14 +123,17 @@ CONTESTED = np.linspace(0.3, 0.6, 10)
 
 def contested_rows(rounds: int) -> list[Row]:
     """Bayes-UCB beside Thompson Sampling where arms stay close: at most so many times its cost."""
-    bandit, cycle = posse.Bandit.bernoulli(CONTESTED), posse.networks.cycle(100)
+    bandit = posse.Bandit.bernoulli(CONTESTED)
+    cycle = posse.networks.cycle(100)
     table = []
     for name, rate in (("1", 1.0), ("N", None)):
         policies = {"thompson": posse.ThompsonSampling(), "bayes-ucb": posse.BayesUCB()}
-        best = interleaved(
+        best = time_interleaved(
             {
-                policy: simulating(bandit, cycle, posse.Decentralized(made, None, rate), 1000, 4)
-                for policy, made in policies.items()
+                policy: build_simulation(
+                    bandit, cycle, posse.Decentralized(rule, None, rate), 1000, 4
+                )
+                for policy, rule in policies.items()
             },
             rounds,
         )
@@ -144,7 +150,8 @@ def contested_rows(rounds: int) -> list[Row]:
 
 def growth_row(points) -> Row:
     """How the cost of an agent-step grows from a thousand to a million agents on a cycle."""
-    small, large = points[0][1], points[-1][1]
+    small = points[0][1]
+    large = points[-1][1]
     return {
         "what": "cost of an agent-step, cycle, N = 1e3 -> 1e6 (K=10, one thread)",
         "ratio": large / small,
@@ -157,7 +164,7 @@ def growth_row(points) -> Row:
 def in_a_process(code: str, **environment: str) -> dict[str, float]:
     """Run code in a fresh interpreter; what it prints last is JSON."""
     start = time.perf_counter()
-    shown = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
@@ -165,7 +172,7 @@ def in_a_process(code: str, **environment: str) -> dict[str, float]:
         env={**os.environ, **environment},
     ).stdout
     elapsed = time.perf_counter() - start
-    return {"seconds": elapsed, **(json.loads(shown) if shown.strip() else {})}
+    return {"seconds": elapsed, **(json.loads(output) if output.strip() else {})}
 
 
 MILLION = """

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 
 import numpy as np
-from measuring import Row, against, interleaved, simulating
+from measuring import Row, build_simulation, compare_with_plain, time_interleaved
 from plain_numpy import cycle_weights
 from plain_rivals import dist_ucb, gosine, rand_ucb, tree_thompson, ucb_network
 
@@ -16,13 +16,16 @@ from posse.lab.simulator import plan_jobs
 from posse.networks.spanning import spanning_tree
 
 MEANS = np.array([0.5] + [0.1] * 16)
-AGENTS, HORIZON = 100, 1000
+AGENTS = 100
+HORIZON = 1000
 
 
 def beyond_rows(rounds: int) -> Iterator[Row]:
     """Each algorithm on one thread, on its engine, against a plain loop of the same."""
-    bandit, cycle = posse.Bandit.gaussian(MEANS), posse.networks.cycle(AGENTS)
-    weights, tree = cycle_weights(AGENTS), spanning_tree(cycle)
+    bandit = posse.Bandit.gaussian(MEANS)
+    cycle = posse.networks.cycle(AGENTS)
+    weights = cycle_weights(AGENTS)
+    tree = spanning_tree(cycle)
     thompson = posse.ThompsonSampling()
     contenders = {
         "Dist-UCB": (posse.DistUCB(), lambda: dist_ucb(MEANS, AGENTS, cycle.edges, HORIZON, 4, 1)),
@@ -44,11 +47,11 @@ def beyond_rows(rounds: int) -> Iterator[Row]:
         (job,) = plan_jobs(bandit, cycle, {name: algorithm}, horizon=HORIZON, runs=1).values()
         compiled = job.engine == "compiled"
         runs = 16 if compiled else 4
-        yield against(
+        yield compare_with_plain(
             f"{name}, N=100 K=17 T=1000, one thread, {job.engine} engine, against plain NumPy",
             3 if compiled else 0.5, 8 if compiled else None, rounds,
             (plain, 4 * AGENTS * HORIZON),
-            (simulating(bandit, cycle, algorithm, HORIZON, runs), runs * AGENTS * HORIZON),
+            (build_simulation(bandit, cycle, algorithm, HORIZON, runs), runs * AGENTS * HORIZON),
         )  # fmt: skip
 
 
@@ -79,8 +82,10 @@ def sweep_row(rounds: int) -> Row:
 
         return run
 
-    with processes(1) as one, processes(2) as two:
-        best = interleaved({"one": sweeping(one), "two": sweeping(two)}, rounds)
+    with processes(1) as one_process, processes(2) as two_processes:
+        best = time_interleaved(
+            {"one": sweeping(one_process), "two": sweeping(two_processes)}, rounds
+        )
     steps = 8 * SWEEP_RUNS * AGENTS * HORIZON
     return {
         "what": "a sweep of 8 cells on two processes against one",

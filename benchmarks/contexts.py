@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from measuring import Row, against, simulating
+from measuring import Row, build_simulation, compare_with_plain
 
 import posse
 from posse.families import Linear
 
-AGENTS, ARMS, HORIZON, SD = 16, 5, 200, 0.3
+AGENTS = 16
+ARMS = 5
+HORIZON = 200
+SD = 0.3
 
 
 def linear_thompson(weights, features: int, horizon: int, runs: int, seed: int) -> float:
@@ -27,14 +30,14 @@ def linear_thompson(weights, features: int, horizon: int, runs: int, seed: int) 
         x = rng.uniform(-1, 1, (runs, n_agents, features))
         x[..., 0] = 1.0
         means = np.einsum("rnd,rkd->rnk", x, theta)
-        each = np.broadcast_to(x[:, :, None], total.shape)
-        solved = np.linalg.solve(gram, np.stack([each, total], axis=-1))
+        repeated = np.broadcast_to(x[:, :, None], total.shape)
+        solved = np.linalg.solve(gram, np.stack([repeated, total], axis=-1))
         variance, mean = np.moveaxis(np.einsum("rnkds,rnd->rnks", solved, x), -1, 0)
         sample = mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
         arms = sample.argmax(axis=-1)
-        played = np.take_along_axis(means, arms[..., None], axis=-1)[..., 0]
-        regret += (means.max(axis=-1) - played).mean()
-        rewards = played + rng.standard_normal(played.shape)
+        played_means = np.take_along_axis(means, arms[..., None], axis=-1)[..., 0]
+        regret += (means.max(axis=-1) - played_means).mean()
+        rewards = played_means + rng.standard_normal(played_means.shape)
         gram[run, agent, arms] += n_agents * x[..., :, None] * x[..., None, :]
         total[run, agent, arms] += n_agents * rewards[..., None] * x
         gram = np.tensordot(gram, weights, (1, 1)).transpose(0, 4, 1, 2, 3)
@@ -52,10 +55,10 @@ def context_rows(rounds: int) -> Iterator[Row]:
         bandit = posse.ContextualBandit(
             Linear(prior_sd=SD), posse.Contexts(columns), posse.NormalWeights(ARMS, SD)
         )
-        yield against(
+        yield compare_with_plain(
             f"contexts: linear TS, d={features} N=16 K=5 T=200, reference engine, against "
             "plain NumPy",
             must, None, rounds,
             (lambda d=features: linear_thompson(weights, d, HORIZON, 10, 1), 10 * 16 * HORIZON),
-            (simulating(bandit, network, algorithm, HORIZON, 40), 40 * 16 * HORIZON),
+            (build_simulation(bandit, network, algorithm, HORIZON, 40), 40 * 16 * HORIZON),
         )  # fmt: skip

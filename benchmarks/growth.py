@@ -17,7 +17,8 @@ def cost(network, n_arms=17, horizon=300, runs=1, threads=1) -> float:
     """Nanoseconds per agent-step of dec-TS on Gaussian arms, the best of three."""
     means = np.full(n_arms, 0.1)
     means[0] = 0.5
-    bandit, steps = posse.Bandit.gaussian(means), network.n_agents * horizon * runs
+    bandit = posse.Bandit.gaussian(means)
+    steps = network.n_agents * horizon * runs
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()

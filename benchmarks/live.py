@@ -29,7 +29,9 @@ from urllib.error import URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
 ARMS = [f"option-{k}" for k in range(5)]
-ORIGINS, MANY_ARMS, EXPERIMENTS = 500, 17, 20
+ORIGINS = 500
+MANY_ARMS = 17
+EXPERIMENTS = 20
 VIEWERS = 20
 CONTEXT: dict[str, Any] = {  # eight columns, with the intercept
     "country": ["de", "fr", "it"],
@@ -222,7 +224,8 @@ def of_contexts(folder: Path, pairs: int) -> dict[str, float]:
     from posse.live import Agent, Node, Store
     from posse.live.messaging.transport.memory import MemoryNetwork
 
-    nodes, generator = {}, random.Random(1)
+    nodes = {}
+    generator = random.Random(1)
     for name, family, schema in (
         ("plain", families.Bernoulli(), None),
         ("contexts", families.Logistic(rate=0.3), CONTEXT),
@@ -280,7 +283,8 @@ def in_process(folder: Path, pairs: int) -> dict[str, float]:
 
     many = [f"option-{k}" for k in range(MANY_ARMS)]
     one = node("entries", many)
-    fingerprint, codec = one.agent.fingerprint, Codec(OriginsMessage)
+    fingerprint = one.agent.fingerprint
+    codec = Codec(OriginsMessage)
 
     def say(origins: Sequence[int], seq: int) -> None:
         evidence = dict.fromkeys(many, (seq << 19, seq << 20))
@@ -347,7 +351,8 @@ def measure(folder: Path, pythons: dict[str, str], rounds: int, seconds: float) 
         with bare_sqlite(folder) as bare:
             for round_ in range(rounds + 1):
                 for name, options in LOADS.items():
-                    start, count = time.perf_counter(), 0
+                    start = time.perf_counter()
+                    count = 0
                     while time.perf_counter() < start + seconds / len(LOADS):
                         bare_pair(bare)
                         count += 1

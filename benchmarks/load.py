@@ -33,7 +33,8 @@ class Visitor:
         self.host = f"{place.hostname}:{place.port}"
         self.socket = socket.create_connection((place.hostname, place.port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.ids, self.dice = ids, random.Random(0)
+        self.ids = ids
+        self.dice = random.Random(0)
         self.answer: dict = {}
         self.taken: list[float] = []
         self._requests: Visit = getattr(self, mode)()

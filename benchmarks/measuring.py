@@ -10,7 +10,7 @@ import posse
 Row = dict[str, object]
 
 
-def interleaved(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def time_interleaved(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """The best time of each contender, in seconds, all of them measured in turns."""
     best = dict.fromkeys(contenders, float("inf"))
     for round_ in range(rounds + 1):
@@ -22,7 +22,7 @@ def interleaved(contenders: dict[str, Callable[[], object]], rounds: int) -> dic
     return best
 
 
-def simulating(bandit, network, algorithm, horizon, runs, threads=1, engine="auto"):
+def build_simulation(bandit, network, algorithm, horizon, runs, threads=1, engine="auto"):
     return lambda: posse.simulate(
         bandit, network, algorithm, horizon=horizon, runs=runs, threads=threads, engine=engine
     )
@@ -42,9 +42,9 @@ def ratio(
     }
 
 
-def against(what, must, stretch, rounds, plain, ours) -> Row:
+def compare_with_plain(what, must, stretch, rounds, plain, ours) -> Row:
     """A row from two contenders, each (function, agent-steps)."""
-    best = interleaved({"plain": plain[0], "posse": ours[0]}, rounds)
+    best = time_interleaved({"plain": plain[0], "posse": ours[0]}, rounds)
     return ratio(
         what,
         must,

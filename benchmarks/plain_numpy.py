@@ -20,9 +20,11 @@ def gaussian_thompson(
     means: np.ndarray, weights: sp.csr_array, horizon: int, runs: int, seed: int
 ) -> np.ndarray:
     """Cumulative regret per agent, averaged over runs, of dec-TS on N(mean, 1) arms: (T,)."""
-    n_agents, n_arms = weights.shape[0], len(means)
+    n_agents = weights.shape[0]
+    n_arms = len(means)
     rng = np.random.default_rng(seed)
-    agent, run = np.arange(n_agents)[:, None], np.arange(runs)
+    agent = np.arange(n_agents)[:, None]
+    run = np.arange(runs)
     shift = np.zeros((n_agents, runs, n_arms))
     precision = np.ones((n_agents, runs, n_arms))
     regret = np.zeros(horizon)
@@ -47,9 +49,11 @@ def bernoulli(
     policy: str = "thompson",
 ) -> np.ndarray:
     """The same on Bernoulli arms, by Thompson Sampling or by Bayes-UCB with SciPy's quantiles."""
-    n_agents, n_arms = weights.shape[0], len(means)
+    n_agents = weights.shape[0]
+    n_arms = len(means)
     rng = np.random.default_rng(seed)
-    agent, run = np.arange(n_agents)[:, None], np.arange(runs)
+    agent = np.arange(n_agents)[:, None]
+    run = np.arange(runs)
     alpha = np.ones((n_agents, runs, n_arms))
     beta = np.ones((n_agents, runs, n_arms))
     regret = np.zeros(horizon)
@@ -74,7 +78,8 @@ def failing_complete(
     """dec-TS on N(mean, 1) arms over a complete graph whose links fail with probability p: (T,)."""
     n_arms = len(means)
     rng = np.random.default_rng(seed)
-    run, agent = np.arange(runs)[:, None], np.arange(n_agents)
+    run = np.arange(runs)[:, None]
+    agent = np.arange(n_agents)
     upper = np.triu_indices(n_agents, 1)
     shift = np.zeros((runs, n_agents, n_arms))
     precision = np.ones((runs, n_agents, n_arms))
@@ -90,7 +95,8 @@ def failing_complete(
         weights += weights.transpose(0, 2, 1)
         weights /= n_agents
         weights[:, agent, agent] = 1 - weights.sum(axis=2)
-        precision, shift = weights @ precision, weights @ shift
+        precision = weights @ precision
+        shift = weights @ shift
         regret[t] = (means.max() - means[arms]).mean()
     return regret.cumsum()
 
@@ -99,9 +105,11 @@ def coop_ucb(
     means: np.ndarray, weights: sp.csr_array, slack: np.ndarray, horizon: int, runs: int, seed: int
 ) -> np.ndarray:
     """coop-UCB with exploration 1.01 on N(mean, 1) arms; slack: eps_i of each agent."""
-    n_agents, n_arms = weights.shape[0], len(means)
+    n_agents = weights.shape[0]
+    n_arms = len(means)
     rng = np.random.default_rng(seed)
-    agent, run = np.arange(n_agents)[:, None], np.arange(runs)
+    agent = np.arange(n_agents)[:, None]
+    run = np.arange(runs)
     counts = np.ones((n_agents, runs, n_arms))
     sums = means + rng.standard_normal(counts.shape)
     regret = np.zeros(horizon)
@@ -127,18 +135,25 @@ def dducb(
     seed: int,
 ) -> np.ndarray:
     """Accelerated DDUCB with exploration 2 on N(mean, 1) arms, stages of `stage` rounds."""
-    n_agents, n_arms = weights.shape[0], len(means)
+    n_agents = weights.shape[0]
+    n_arms = len(means)
     rng = np.random.default_rng(seed)
-    agent, run = np.arange(n_agents)[:, None], np.arange(runs)
+    agent = np.arange(n_agents)[:, None]
+    run = np.arange(runs)
     shape = (n_agents, runs, n_arms)
     mixing = np.stack([np.ones(shape), means + rng.standard_normal(shape)], axis=1)
-    settled, total, s = mixing / n_agents, np.zeros_like(mixing), n_arms
+    settled = mixing / n_agents
+    total = np.zeros_like(mixing)
+    s = n_arms
     regret = np.zeros(horizon)
     for start in range(n_arms, horizon, stage):
         bound = np.sqrt(4 * np.log(s) / (n_agents * settled[:, 0]))
         arms = (settled[:, 1] / settled[:, 0] + bound).argmax(axis=-1)
         gap = (means.max() - means[arms]).mean()
-        fresh, before, w0, w1 = np.zeros_like(mixing), mixing, 1.0, 1 / lambda_2
+        fresh = np.zeros_like(mixing)
+        before = mixing
+        w0 = 1.0
+        w1 = 1 / lambda_2
         for step, t in enumerate(range(start, min(start + stage, horizon))):
             fresh[agent, 0, run, arms] += 1
             fresh[agent, 1, run, arms] += means[arms] + rng.standard_normal(arms.shape)
@@ -146,10 +161,13 @@ def dducb(
             if step > 0:
                 w2 = 2 * w1 / lambda_2 - w0
                 mixed = (2 * w1 / (w2 * lambda_2)) * mixed - (w0 / w2) * before
-                w0, w1 = w1, w2
-            before, mixing = mixing, mixed
+                w0 = w1
+                w1 = w2
+            before = mixing
+            mixing = mixed
             regret[t] = gap
         total += mixing
-        settled, mixing = total, fresh
+        settled = total
+        mixing = fresh
         s = start * n_agents
     return regret.cumsum()

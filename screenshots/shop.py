@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from posse.live.demo.fleet import Fleet
-from posse.live.experiment.experiment import Wish
+from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.http import serve_node
 from posse.live.http.server import Server
 from posse.live.security import certificates
@@ -118,7 +118,7 @@ class Shop(Fleet):
         experiment = self.nodes[name].experiment(experiment_name)
         # one commit for all visits of a step: thousands of them would take minutes
         with experiment.store.transaction(durable=False):
-            choices = experiment.choose_many([Wish()] * visits)
+            choices = experiment.choose_many([DecisionRequest()] * visits)
             decisions = [record for record in choices if not isinstance(record, ValueError)]
             experiment.store.insert_decisions(decisions)
             experiment.counts.add("decisions", len(decisions))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any, cast
 
-from posse.live.experiment.experiment import Wish
+from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.http.request_batches import BatchRequest, RequestBatcher
 from posse.live.store import Conflict, DecisionRecord, StoreError
 from simulation.applications import check_first_reward, site_of
@@ -45,7 +45,7 @@ def turn(world: World, a: int, b: int) -> None:
             BatchRequest(
                 experiment,
                 requested,
-                [Wish(key[1], [arm] if number % 2 else None) for key in fresh],
+                [DecisionRequest(key[1], [arm] if number % 2 else None) for key in fresh],
             )
         )
         wishes += fresh

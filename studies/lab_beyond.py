@@ -25,10 +25,11 @@ RESULTS = HERE / "results" / "beyond"
 OF = "dec-TS"  # what all are compared with
 
 
-def played(path, runs):
+def load_or_play(path, runs):
     """The comparison of a file with so many runs, from its parts where they are there."""
     experiment = dataclasses.replace(posse.read_experiment(path), runs=runs)
-    store, jobs = PartStore(RESULTS / f"{path.stem}.parts"), experiment.jobs()
+    store = PartStore(RESULTS / f"{path.stem}.parts")
+    jobs = experiment.jobs()
     complete_jobs(list(jobs.values()), store)
     return Comparison({name: store.load_result(job) for name, job in jobs.items()})
 
@@ -71,9 +72,9 @@ def table(path, comparison):
 
 def study(runs=2000):
     """The tables of docs/beyond-the-paper.md; nothing in them is a promise that could break."""
-    found = []
+    tables = []
     for path in FILES:
         start = time.process_time()
-        found.append(table(path, played(path, runs)))
+        tables.append(table(path, load_or_play(path, runs)))
         print(f"{path.stem}: {time.process_time() - start:.0f} s of CPU", file=sys.stderr)
-    return "\n\n".join(found), []
+    return "\n\n".join(tables), []

@@ -9,11 +9,15 @@ import numpy as np
 import posse
 
 SEED = 10
-LOW, HIGH = 0.92, 0.99  # calibrated beliefs may err on the wide side
+# calibrated beliefs may err on the wide side
+LOW = 0.92
+HIGH = 0.99
 TIMES = (10, 30, 100)
 MEANS = (0.5, 0.4, 0.3, 0.2, 0.1)
-GAUSSIAN, BERNOULLI = posse.Bandit.gaussian(MEANS), posse.Bandit.bernoulli(MEANS)
-TS, UCB = posse.ThompsonSampling(), posse.BayesUCB()
+GAUSSIAN = posse.Bandit.gaussian(MEANS)
+BERNOULLI = posse.Bandit.bernoulli(MEANS)
+TS = posse.ThompsonSampling()
+UCB = posse.BayesUCB()
 N = posse.networks
 PROBLEMS = {
     "cycle 16": (GAUSSIAN, N.cycle(16), posse.Decentralized(TS)),
@@ -27,7 +31,7 @@ PART = 250  # runs whose beliefs are in memory at once
 ASKED = 8  # agents a run: those between know nearly the same
 
 
-def covered(problem, runs):
+def measure_coverage(problem, runs):
     """Whether intervals hold the mean, (2, times, R, K): plain and calibrated, share of agents."""
     bandit, network, algorithm = problem
     result = posse.simulate(
@@ -37,12 +41,13 @@ def covered(problem, runs):
     agents = np.linspace(0, network.n_agents, ASKED, endpoint=False).astype(int)
     # coordinates first: (D, R, times, agents, K)
     belief, signs = (
-        np.moveaxis(kept[..., agents, :], 2, 0) for kept in (result.beliefs, result.signs)
+        np.moveaxis(array[..., agents, :], 2, 0) for array in (result.beliefs, result.signs)
     )
-    family, means = bandit.family, np.array(MEANS)
+    family = bandit.family
+    means = np.array(MEANS)
     shares = []
-    for each in (belief, posse.calibrated(family, belief, signs)):
-        low, high = (family.mean_quantile(each, level) for level in (0.025, 0.975))
+    for beliefs in (belief, posse.calibrated(family, belief, signs)):
+        low, high = (family.mean_quantile(beliefs, level) for level in (0.025, 0.975))
         inside = (low <= means) & (means <= high)  # (R, times, agents, K)
         shares.append(inside.mean(axis=2).swapaxes(0, 1))
     return np.array(shares)
@@ -62,10 +67,12 @@ def study(runs=2000):
     wrong = []
     for name, problem in PROBLEMS.items():
         parts = [range(first, min(first + PART, runs)) for first in range(0, runs, PART)]
-        shares = np.concatenate([covered(problem, part) for part in parts], axis=2)
+        shares = np.concatenate([measure_coverage(problem, part) for part in parts], axis=2)
         for i, now in enumerate(TIMES):
-            each = [values for kind in shares for values in (kind[i][:, 0], kind[i].mean(axis=1))]
-            lines.append(f"| {name} | {now} | {' | '.join(cell(values) for values in each)} |")
-            if not all(LOW <= values.mean() <= HIGH for values in each[2:]):
+            coverages = [
+                values for kind in shares for values in (kind[i][:, 0], kind[i].mean(axis=1))
+            ]
+            lines.append(f"| {name} | {now} | {' | '.join(cell(values) for values in coverages)} |")
+            if not all(LOW <= values.mean() <= HIGH for values in coverages[2:]):
                 wrong.append(f"{lines[-1]} is not between {LOW:.0%} and {HIGH:.0%}")
     return "\n".join(lines), wrong

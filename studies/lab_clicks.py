@@ -14,9 +14,13 @@ import posse
 from posse.algorithms.bayesian import BayesianState
 from posse.families import Bernoulli, Linear, Logistic
 
-SEED, RATE, HORIZON, AGENTS = 15, 0.03, 5000, 8
+SEED = 15
+RATE = 0.03
+HORIZON = 5000
+AGENTS = 8
 TIMES = (HORIZON // 10, HORIZON // 3, HORIZON)
-TS, CYCLE = posse.ThompsonSampling(), posse.networks.cycle(AGENTS)
+TS = posse.ThompsonSampling()
+CYCLE = posse.networks.cycle(AGENTS)
 NUMBERS = posse.Contexts(dict.fromkeys("abcd", (-1, 1)))
 LOG_ODDS = math.log(RATE / (1 - RATE))
 NOISE = math.sqrt(RATE * (1 - RATE))
@@ -81,7 +85,8 @@ class Laplace(posse.Centralized):
 
     def init(self, problem):
         """No visits."""
-        start, none = super().init(problem), np.zeros((problem.n_runs, 0))
+        start = super().init(problem)
+        none = np.zeros((problem.n_runs, 0))
         x = np.zeros((problem.n_runs, 0, problem.family.features))
         return Visits(**vars(start), x=x, arms=none.astype(int), rewards=none, t=0, due=8)
 
@@ -100,7 +105,8 @@ class Laplace(posse.Centralized):
 
     def _anew(self, state):
         """Newton's method from the present mean: prior + sites of all visits around it."""
-        family, belief = state.family, state.belief[:, :, :1]
+        family = state.family
+        belief = state.belief[:, :, :1]
         prior = family.prior().reshape(-1, 1, 1, 1)
         for _ in range(4):
             shift, precision = family.matrices(belief[:, :, 0])  # (R, K, d), (R, K, d, d)
@@ -112,7 +118,8 @@ class Laplace(posse.Centralized):
     def _sites(self, state, arm, theta):
         """The normal equations of an arm's visits, linearised around theta (R, d): (D, R)."""
         u = np.clip(np.einsum("rnd,rd->rn", state.x, theta), -8, 8)
-        p, mine = expit(u), state.arms == arm
+        p = expit(u)
+        mine = state.arms == arm
         weight = mine * p * (1 - p)
         target = weight * u + mine * (state.rewards - p)
         gram = np.swapaxes(state.x * weight[..., None], 1, 2) @ state.x
@@ -184,7 +191,7 @@ SKETCH = {
 
 
 def study(runs=100):
-    """The table of docs/contexts.md, and what in it is not as that page says."""
+    """The table of docs/contexts-clicks.md, and what in it is not as that page says."""
     lines = [
         f"| {runs} runs | | regret at T/10, T/3, T | coverage at T/10 | coverage at T |",
         "|---|---|---|---|---|",
@@ -192,21 +199,21 @@ def study(runs=100):
     wrong = []
     for name, bandit in WORLDS.items():
         regrets = {}
-        for who, algorithm in rows_of(bandit.theta.sd).items():
-            seen = "ignored" not in who
-            keep = ("beliefs",) if seen else ()
+        for row_name, algorithm in rows_of(bandit.theta.sd).items():
+            sees_contexts = "ignored" not in row_name
+            keep = ("beliefs",) if sees_contexts else ()
             result = simulate(bandit, CYCLE, algorithm, TIMES, runs, keep)
-            regret = regrets[name, who] = result.regret[:, -1]
-            curve = " ".join(f"{each:.1f}" for each in result.regret.mean(axis=0)[:-1])
+            regret = regrets[name, row_name] = result.regret[:, -1]
+            curve = " ".join(f"{value:.1f}" for value in result.regret.mean(axis=0)[:-1])
             covered = ["", ""]
-            if seen:
+            if sees_contexts:
                 family = (algorithm.family or bandit.family).with_features(bandit.family.features)
                 every, best = coverage(bandit, family, result, SEED)
                 shares = [(every[:, i].mean(), best[:, i].mean()) for i in (0, -1)]
                 covered = [f"{of_all:.2f} / {of_best:.2f}" for of_all, of_best in shares]
-                wrong += promises(name, who, [of_all for of_all, _ in shares])
+                wrong += promises(name, row_name, [of_all for of_all, _ in shares])
             lines.append(
-                f"| {name} | {who} | {curve} {regret.mean():.1f} ± {error(regret):.1f} "
+                f"| {name} | {row_name} | {curve} {regret.mean():.1f} ± {error(regret):.1f} "
                 f"| {' | '.join(covered)} |"
             )
         wrong += unlike(name, regrets, SKETCH)

@@ -10,8 +10,11 @@ import posse
 from posse.families import Gaussian, Linear
 from posse.randomness import create_generator
 
-SEED, AGENTS = 15, 16
-TS, CYCLE, GRID = posse.ThompsonSampling(), posse.networks.cycle(AGENTS), posse.networks.grid(4, 4)
+SEED = 15
+AGENTS = 16
+TS = posse.ThompsonSampling()
+CYCLE = posse.networks.cycle(AGENTS)
+GRID = posse.networks.grid(4, 4)
 COMPLETE = posse.networks.complete(AGENTS)
 SEGMENTS = {"categories": list("abcde"), "shares": [0.4, *[0.15] * 4]}
 WORLDS = {
@@ -110,7 +113,8 @@ def coverage(bandit, family, result, seed):
     theta = np.stack(
         [bandit.theta_of_run(r, create_generator(seed, r, "means")) for r in result.run_numbers]
     )
-    every, best = np.empty((n_runs, n_times)), np.empty((n_runs, n_times))
+    every = np.empty((n_runs, n_times))
+    best = np.empty((n_runs, n_times))
     for column in range(n_times):
         x = bandit.contexts(visits, (n_runs, n_agents))
         means = bandit.means(x, theta)  # (R, N, K)
@@ -129,25 +133,27 @@ def study(runs=100):
     lines = [f"| regret per agent, {runs} runs {columns} numbers sent, 4 numbers |"]
     lines += ["|---|---|---|---|---|"]
     covered = [f"| coverage at t = {EARLY[0]} / {EARLY[1]} / T {columns}", "|---|---|---|---|"]
-    regrets, wrong, cells = {}, [], {who: [] for who in ROWS}
-    shares = {who: [] for who in COVERED}
+    regrets = {}
+    wrong = []
+    cells = {row_name: [] for row_name in ROWS}
+    shares = {row_name: [] for row_name in COVERED}
     for world, (bandit, horizon) in WORLDS.items():
-        for who, (algorithm, network) in ROWS.items():
-            if world == "shared" and "ignored" in who:
-                cells[who].append("")
+        for row_name, (algorithm, network) in ROWS.items():
+            if world == "shared" and "ignored" in row_name:
+                cells[row_name].append("")
                 continue  # features are drawn anew for every visit: without them arms are alike
-            keep = ("messages", *(["beliefs"] if who in COVERED else []))
+            keep = ("messages", *(["beliefs"] if row_name in COVERED else []))
             result = simulate(bandit, network, algorithm, (*EARLY, horizon), runs, keep)
-            regret = regrets[world, who] = result.regret[:, -1]
-            cells[who].append(f"{regret.mean():.3g} ± {error(regret):.2g}")
+            regret = regrets[world, row_name] = result.regret[:, -1]
+            cells[row_name].append(f"{regret.mean():.3g} ± {error(regret):.2g}")
             if world == "numeric":
-                cells[who].append(f"{result.numbers_sent[:, -1].mean():,.0f}")
-            if who in COVERED:
+                cells[row_name].append(f"{result.numbers_sent[:, -1].mean():,.0f}")
+            if row_name in COVERED:
                 inside = coverage(bandit, bandit.family, result, SEED)[0].mean(axis=0)
-                shares[who].append(" / ".join(f"{each:.2f}" for each in inside))
+                shares[row_name].append(" / ".join(f"{texts:.2f}" for texts in inside))
         wrong += [*unlike(world, regrets, SKETCH), *two_alike(world, regrets)]
-    lines += [f"| {who} | {' | '.join(each)} |" for who, each in cells.items()]
-    covered += [f"| {who} | {' | '.join(each)} |" for who, each in shares.items()]
+    lines += [f"| {row_name} | {' | '.join(texts)} |" for row_name, texts in cells.items()]
+    covered += [f"| {row_name} | {' | '.join(texts)} |" for row_name, texts in shares.items()]
     return "\n".join([*lines, "", *covered]), wrong
 
 
@@ -158,18 +164,21 @@ def error(values):
 
 def unlike(world, regrets, sketch):
     """What differs from the sketch: a regret by a fifth and three standard errors, or the order."""
-    wrong, theirs = [], sketch[world]
-    for who, (known, known_error) in theirs.items():
-        ours = regrets[world, who]
-        room = 0.2 * known + 3 * np.hypot(known_error, error(ours))
-        if abs(ours.mean() - known) > room:
-            wrong.append(f"{world}, {who}: {ours.mean():.1f}, and {known} in the sketch")
-    for one, (less, its_error) in theirs.items():
-        for other, (more, other_error) in theirs.items():
-            both = regrets[world, one], regrets[world, other]
-            clear = more - less > 3 * np.hypot(its_error, other_error)
+    wrong = []
+    theirs = sketch[world]
+    for row_name, (sketch_regret, known_error) in theirs.items():
+        ours = regrets[world, row_name]
+        room = 0.2 * sketch_regret + 3 * np.hypot(known_error, error(ours))
+        if abs(ours.mean() - sketch_regret) > room:
+            wrong.append(
+                f"{world}, {row_name}: {ours.mean():.1f}, and {sketch_regret} in the sketch"
+            )
+    for first, (first_regret, its_error) in theirs.items():
+        for second, (second_regret, other_error) in theirs.items():
+            both = regrets[world, first], regrets[world, second]
+            clear = second_regret - first_regret > 3 * np.hypot(its_error, other_error)
             if clear and both[0].mean() > both[1].mean():
-                wrong.append(f"{world}: {one} lost more than {other}")
+                wrong.append(f"{world}: {first} lost more than {second}")
     return wrong
 
 

@@ -17,13 +17,17 @@ WORLDS = {
     "rare": (posse.Bandit.bernoulli([0.05, 0.04, 0.03, 0.02]), 200, 2000),
     "moderate": (posse.Bandit.bernoulli([0.7, 0.6, 0.5, 0.4, 0.3]), 100, 1000),
 }
-ONE, CYCLE = posse.networks.complete(1), posse.networks.cycle(16)
+ONE = posse.networks.complete(1)
+CYCLE = posse.networks.cycle(16)
 WHO = {
     "one agent": (posse.Isolated, ONE),
     "16, Algorithm 1": (posse.Decentralized, CYCLE),
     "16, origins": (posse.Centralized, CYCLE),
 }
-NEW, WINDOW, SETTLED_PULLS = (0.03, 0.04, 0.01), 300, 3000  # the last arm is the new one
+# the last arm is the new one
+NEW = (0.03, 0.04, 0.01)
+WINDOW = 300
+SETTLED_PULLS = 3000
 
 
 @dataclass(frozen=True)
@@ -117,27 +121,29 @@ MODES = (None, "count", "wait")
 def study(runs=60):
     """The table of docs/delays.md, and what is not as that page says."""
     lines = [
-        f"| {runs} runs | reported | | heard at once | open counts as 0 | open waits "
+        f"| {runs} runs | reported | | without delay | open counts as 0 | open waits "
         "| coverage of both |",
         "|---|---|---|---|---|---|---|",
     ]
     wrong = []
     for world, (bandit, rounds, horizon) in WORLDS.items():
-        for who, (kind, network) in WHO.items():
+        for row_name, (kind, network) in WHO.items():
             at_once = simulate(bandit, network, kind(TS), horizon, runs)
             for reports in ("all", "successes"):
                 count, wait = (
                     simulate(bandit.delayed(delay), network, kind(TS, open=mode), horizon, runs)
                     for delay, mode in zip(delays(reports, rounds), MODES[1:], strict=True)
                 )
-                cells = [regret(each.regret[:, -1]) for each in (at_once, count, wait)]
+                cells = [regret(values.regret[:, -1]) for values in (at_once, count, wait)]
                 covered = f"{coverage(bandit, count)}, {coverage(bandit, wait)}"
-                lines.append(f"| {world} | {reports} | {who} | {' | '.join(cells)} | {covered} |")
+                lines.append(
+                    f"| {world} | {reports} | {row_name} | {' | '.join(cells)} | {covered} |"
+                )
                 if reports == "all" and count.regret[:, -1].mean() < wait.regret[:, -1].mean():
                     wrong.append(f"{lines[-1]}: who hears all had better wait")
     for reports in ("all", "successes"):
         shares = new_arm(reports, runs)
-        cells = [f"{each.mean():.3f} ± {each.std(ddof=1) / runs**0.5:.3f}" for each in shares]
+        cells = [f"{values.mean():.3f} ± {values.std(ddof=1) / runs**0.5:.3f}" for values in shares]
         lines.append(
             f"| a new arm's share of visits | {reports} | one agent | {' | '.join(cells)} | |"
         )

@@ -9,10 +9,12 @@ import numpy as np
 import posse
 from posse.bandits import RandomWalk, Sines
 
-SEED, HORIZON = 12, 3000
+SEED = 12
+HORIZON = 3000
 HALF_LIVES = (None, 1000, 300, 100, 30, 10, 3)
 TIMES = list(range(100, HORIZON + 1, 100))
-NETWORK, TS = posse.networks.cycle(16), posse.ThompsonSampling()
+NETWORK = posse.networks.cycle(16)
+TS = posse.ThompsonSampling()
 STEPS = (0.5, 0.4, 0.3, 0.2, 0.1)
 WORLDS = {
     "rotate": posse.Bandit.gaussian([0.8, 0.4, 0.2, 0.0, 0.0]).drifting(every=500),
@@ -54,7 +56,7 @@ def coverage(bandit, belief, means):
     return inside.mean(axis=(1, 2, 3)), of_best.mean(axis=(1, 2, 3))
 
 
-def played(bandit, kind, half_life, runs):
+def play_kind(bandit, kind, half_life, runs):
     """Regret (R,), coverage of what is acted on (all, best), and of what is shown, each (R,)."""
     algorithm = kind(TS, half_life=half_life)
     sketched = kind is posse.Decentralized
@@ -84,20 +86,21 @@ def study(runs=60):
     rule = "|---|---|" + "---|" * len(HALF_LIVES)
     regret_lines = [f"| regret, {runs} runs | | {columns} |", rule]
     coverage_lines = [f"| coverage, all arms / best arm | | {columns} |", rule]
-    wrong, least = [], {}
+    wrong = []
+    least = {}
     for world, bandit in WORLDS.items():
-        for who, kind in KINDS.items():
-            row = [played(bandit, kind, half_life, runs) for half_life in HALF_LIVES]
+        for row_name, kind in KINDS.items():
+            row = [play_kind(bandit, kind, half_life, runs) for half_life in HALF_LIVES]
             regrets = np.array([regret.mean() for regret, *_ in row])
-            least[world, who] = regrets.min()
+            least[world, row_name] = regrets.min()
             cells = [with_error(regret, regrets.min()) for regret, *_ in row]
-            regret_lines.append(f"| {world} | {who} | {' | '.join(cells)} |")
+            regret_lines.append(f"| {world} | {row_name} | {' | '.join(cells)} |")
             cells = [shares(acted) for _, acted, _ in row]
-            coverage_lines.append(f"| {world} | {who} | {' | '.join(cells)} |")
+            coverage_lines.append(f"| {world} | {row_name} | {' | '.join(cells)} |")
             if kind is posse.Decentralized:
-                cells = [shares(shown) for *_, shown in row]
+                cells = [shares(coverage) for *_, coverage in row]
                 coverage_lines.append(f"| {world} | the same, calibrated | {' | '.join(cells)} |")
-            wrong += unlike(world, who, regrets)
+            wrong += unlike(world, row_name, regrets)
         if not least[world, "Algorithm 1"] < least[world, "isolated"]:
             wrong.append(f"{world}: who shares must lose less than who is alone")
     return "\n".join([*regret_lines, "", *coverage_lines]), wrong
@@ -111,20 +114,20 @@ def with_error(regret, least):
 
 def shares(covered):
     """Of all arms, of the best."""
-    return "/".join(f"{each.mean():.2f}" for each in covered)
+    return "/".join(f"{inside.mean():.2f}" for inside in covered)
 
 
 def unlike(world, who, regrets):
     """What differs from the sketch: the best half-life by two columns, or a regret by 25%."""
-    known = [i for i, value in enumerate(SKETCH.get((world, who), ())) if value is not None]
-    if not known:
+    columns = [i for i, value in enumerate(SKETCH.get((world, who), ())) if value is not None]
+    if not columns:
         return []
-    theirs = np.array([SKETCH[world, who][i] for i in known], dtype=float)
-    ours = regrets[known]
+    theirs = np.array([SKETCH[world, who][i] for i in columns], dtype=float)
+    ours = regrets[columns]
     wrong = []
     if abs(int(ours.argmin()) - int(theirs.argmin())) > 1:
-        wrong.append(f"{world}, {who}: best half-life {HALF_LIVES[known[int(ours.argmin())]]}")
-    for i, ratio in zip(known, ours / theirs, strict=True):
+        wrong.append(f"{world}, {who}: best half-life {HALF_LIVES[columns[int(ours.argmin())]]}")
+    for i, ratio in zip(columns, ours / theirs, strict=True):
         if not 0.75 <= ratio <= 1.25:
             wrong.append(f"{world}, {who}, half-life {HALF_LIVES[i]}: {ratio:.2f} of the sketch's")
     return wrong

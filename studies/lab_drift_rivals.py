@@ -31,7 +31,7 @@ def study(runs=40):
     columns = " | ".join(map(str, HALF_LIVES))
     lines = [f"| regret, {runs} runs | | {columns} |", "|---|---|" + "---|" * len(HALF_LIVES)]
     for world in ("rotate", "walk", "sines"):
-        for who, rival in RIVALS.items():
+        for rival_name, rival in RIVALS.items():
             row = [
                 posse.simulate(
                     WORLDS[world], NETWORK, rival(half_life), horizon=HORIZON, runs=runs, seed=SEED,
@@ -39,6 +39,6 @@ def study(runs=40):
                 ).regret[:, -1]
                 for half_life in HALF_LIVES
             ]  # fmt: skip
-            cells = [with_error(each, min(r.mean() for r in row)) for each in row]
-            lines.append(f"| {world} | {who.strip()} | {' | '.join(cells)} |")
+            cells = [with_error(regret, min(r.mean() for r in row)) for regret in row]
+            lines.append(f"| {world} | {rival_name.strip()} | {' | '.join(cells)} |")
     return "\n".join(lines), []

@@ -37,7 +37,8 @@ def _moments(kind, n, total):
         return total / (n + 1.0), 1.0 / (n + 1.0)
     if kind == POISSON:
         return (total + 1.0) / (n + 1.0), (total + 1.0) / (n + 1.0) ** 2
-    a, b = total + 1.0, n - total + 1.0
+    a = total + 1.0
+    b = n - total + 1.0
     return a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1.0))
 
 
@@ -72,23 +73,31 @@ def _reward(kind, mean, rng):
 @njit
 def _choose(kind, fraction, n, total, n_arms, rng):
     """Thompson Sampling, or in a fraction of the pulls the challenger of its arm (TopTwo)."""
-    leader, best = 0, -np.inf
+    leader = 0
+    best = -np.inf
     for k in range(n_arms):
         drawn = _sample(kind, n[k], total[k], rng)
         if drawn > best:
-            leader, best = k, drawn
+            leader = k
+            best = drawn
     if fraction == 0.0 or rng.random() >= fraction:
         return leader
     mean, variance = _moments(kind, n[leader], total[leader])
-    challenger, nearest, tied = leader, np.inf, 1
+    challenger = leader
+    nearest = np.inf
+    tied = 1
     for k in range(n_arms):
         if k != leader:
             m, v = _moments(kind, n[k], total[k])
-            c, each = _spread(kind, mean) / variance, _spread(kind, m) / v  # rewards' worth
-            both = (c * mean + each * m) / (c + each)
-            distance = (mean - m) ** 2 / (_spread(kind, both) * (1.0 / c + 1.0 / each))
+            # rewards' worth
+            c = _spread(kind, mean) / variance
+            worth = _spread(kind, m) / v
+            both = (c * mean + worth * m) / (c + worth)
+            distance = (mean - m) ** 2 / (_spread(kind, both) * (1.0 / c + 1.0 / worth))
             if distance < nearest:
-                challenger, nearest, tied = k, distance, 1
+                challenger = k
+                nearest = distance
+                tied = 1
             elif distance == nearest:
                 tied += 1
                 if rng.random() * tied < 1.0:
@@ -110,7 +119,8 @@ def _divergence(kind, p, q):
 @njit
 def _log_e(kind, n, total, x):
     """`posse.stopping.log_e` of one arm at one mean."""
-    top, terms = -np.inf, 0.0
+    top = -np.inf
+    terms = 0.0
     for c in MIXED:
         if kind == GAUSSIAN:
             value = 0.5 * math.log(c / (c + n)) + 0.5 * (total - n * x) ** 2 / (c + n)
@@ -118,12 +128,14 @@ def _log_e(kind, n, total, x):
             value = math.lgamma(c * x + total) - math.lgamma(c * x) + c * x * math.log(c)
             value -= (c * x + total) * math.log(c + n) + total * math.log(x) - n * x
         else:
-            a, b = c * x, c * (1.0 - x)
+            a = c * x
+            b = c * (1.0 - x)
             value = math.lgamma(a + total) - math.lgamma(a) + math.lgamma(b + n - total)
             value += math.lgamma(c) - math.lgamma(b) - math.lgamma(c + n)
             value -= total * math.log(x) + (n - total) * math.log1p(-x)
         if value > top:
-            terms, top = terms * math.exp(top - value) + 1.0, value
+            terms = terms * math.exp(top - value) + 1.0
+            top = value
         else:
             terms += math.exp(value - top)
     return top + math.log(terms / len(MIXED))
@@ -132,12 +144,14 @@ def _log_e(kind, n, total, x):
 @njit
 def _may_win(kind, n, total, n_arms, needed):
     """Whether upper bounds of the evidence let the arm of the highest mean win."""
-    leader, best = 0, -np.inf
+    leader = 0
+    best = -np.inf
     for k in range(n_arms):
         if n[k] == 0.0:
             return False  # nothing beats an arm without evidence
         if total[k] / n[k] > best:
-            leader, best = k, total[k] / n[k]
+            leader = k
+            best = total[k] / n[k]
     for k in range(n_arms):
         if k != leader:
             pooled = (total[leader] + total[k]) / (n[leader] + n[k])
@@ -160,11 +174,15 @@ def _looks_sure(kind, n, total, n_arms):
 
     1 - sum P(b better than a) is at most P(best), so that the rule stops no earlier than by that.
     """
-    leader, best, spread = 0, -np.inf, 0.0
+    leader = 0
+    best = -np.inf
+    spread = 0.0
     for k in range(n_arms):
         m, v = _moments(kind, n[k], total[k])
         if m > best:
-            leader, best, spread = k, m, v
+            leader = k
+            best = m
+            spread = v
     doubt = 0.0
     for k in range(n_arms):
         if k != leader:
@@ -188,7 +206,8 @@ def play(kind, fraction, means, n, total, t, horizon, needed, naive, rng):
         if naive[0] == 0:
             sure = _looks_sure(kind, n, total, n_arms)
             if sure >= 0:
-                naive[0], naive[1] = t, sure
+                naive[0] = t
+                naive[1] = sure
         if _may_win(kind, n, total, n_arms, needed):
             return t, True
     return t, False
@@ -197,13 +216,15 @@ def play(kind, fraction, means, n, total, t, horizon, needed, naive, rng):
 @njit
 def settle(means, tolerance, horizon, rng):
     """What is lost by settling for one of two Gaussian arms once its expected loss is tolerable."""
-    n, total = np.zeros(2), np.zeros(2)
+    n = np.zeros(2)
+    total = np.zeros(2)
     for _ in range(horizon):
         arm = _choose(GAUSSIAN, 0.0, n, total, 2, rng)
         n[arm] += 1.0
         total[arm] += _reward(GAUSSIAN, means[arm], rng)
         (first, v), (second, w) = _moments(0, n[0], total[0]), _moments(0, n[1], total[1])
-        gap, sd = abs(first - second), math.sqrt(v + w)
+        gap = abs(first - second)
+        sd = math.sqrt(v + w)
         z = gap / sd  # E[max(0, N(-gap, sd^2))], as `posse.summarise` has it by quadrature
         density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
         if sd * density - gap * 0.5 * math.erfc(z / math.sqrt(2.0)) < tolerance:
@@ -220,17 +241,20 @@ def losses(gap, tolerance, runs):
 
 def experiment(kind, fraction, means, horizon, seed, error=ERROR):
     """One experiment, looked at after every pull: (when, winner) or None, and the naive rule's."""
-    family, means = FAMILIES[kind], np.array(means, dtype=float)
-    n, total, naive = np.zeros(len(means)), np.zeros(len(means)), np.zeros(2, dtype=np.int64)
+    family = FAMILIES[kind]
+    means = np.array(means, dtype=float)
+    n = np.zeros(len(means))
+    total = np.zeros(len(means))
+    naive = np.zeros(2, dtype=np.int64)
     needed = math.log((len(means) - 1) / error)
     rng = np.random.default_rng(seed)
     t, ask = play(kind, fraction, means, n, total, 0, horizon, needed - 1e-6, naive, rng)
     while ask:
-        zero, one = family.statistic(np.array([0.0, 1.0])).T
-        belief = family.prior()[:, None] + np.outer(zero, n) + np.outer(one - zero, total)
-        found = posse.verdict(family, belief, error)
-        if found.verdict == "winner":
-            return (t, found.arm), tuple(naive)
+        failure, success = family.statistic(np.array([0.0, 1.0])).T
+        belief = family.prior()[:, None] + np.outer(failure, n) + np.outer(success - failure, total)
+        outcome = posse.verdict(family, belief, error)
+        if outcome.verdict == "winner":
+            return (t, outcome.arm), tuple(naive)
         t, ask = play(kind, fraction, means, n, total, t, horizon, needed - 1e-6, naive, rng)
     return None, tuple(naive)
 
@@ -241,12 +265,14 @@ def experiments(kind, fraction, means, horizon, runs, error=ERROR):
     Where all arms are equal every winner is false.
     """
     best = None if len(set(means)) == 1 else int(np.argmax(means))
-    false, naive, times = 0, 0, []
+    false = 0
+    naive = 0
+    times = []
     for run in range(runs):
-        found, sure = experiment(kind, fraction, means, horizon, SEED + run, error)
-        false += found is not None and found[1] != best
+        winner, sure = experiment(kind, fraction, means, horizon, SEED + run, error)
+        false += winner is not None and winner[1] != best
         naive += sure[0] > 0 and sure[1] != best
-        times.append(found[0] if found is not None and found[1] == best else math.inf)
+        times.append(winner[0] if winner is not None and winner[1] == best else math.inf)
     return false, np.array(times), naive
 
 
@@ -314,10 +340,14 @@ def study(runs=2000):
     ]
     for gap in (None, 0.02, 0.05, 0.1, 0.2):
         name = "means drawn from the prior" if gap is None else f"a gap of {gap:g}"
-        found = {tolerance: losses(gap, tolerance, 2 * runs) for tolerance in (0.02, 0.01)}
-        shown = [f"{x.mean():.4f} ± {x.std() / len(x) ** 0.5:.4f}" for x in found.values()]
-        lines.append(f"| {name} | {' | '.join(shown)} |")
-        for tolerance, x in found.items():
+        losses_by_tolerance = {
+            tolerance: losses(gap, tolerance, 2 * runs) for tolerance in (0.02, 0.01)
+        }
+        texts = [
+            f"{x.mean():.4f} ± {x.std() / len(x) ** 0.5:.4f}" for x in losses_by_tolerance.values()
+        ]
+        lines.append(f"| {name} | {' | '.join(texts)} |")
+        for tolerance, x in losses_by_tolerance.items():
             most = tolerance if gap is None else 3 * tolerance
             if x.mean() > most + 3 * x.std() / len(x) ** 0.5:
                 wrong.append(f"good enough, {name}: loses {x.mean():.4f} at {tolerance}")

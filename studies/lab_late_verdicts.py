@@ -22,42 +22,53 @@ MOST = 20_000  # views kept of a run
 @njit
 def play(kind, means, rounds, needed, rng, who, when, pulls, sums):
     """TopTwo on a ring; views at which a verdict is to be asked for are kept: how many."""
-    n_arms, kept = len(means), 0
-    n, total = np.zeros((rounds + 1, AGENTS, n_arms)), np.zeros((rounds + 1, AGENTS, n_arms))
+    n_arms = len(means)
+    n_views = 0
+    n = np.zeros((rounds + 1, AGENTS, n_arms))
+    total = np.zeros((rounds + 1, AGENTS, n_arms))
     for t in range(rounds):
         n[t + 1], total[t + 1] = n[t], total[t]
         for i in range(AGENTS):
-            seen, got = np.zeros(n_arms), np.zeros(n_arms)
+            counts = np.zeros(n_arms)
+            totals = np.zeros(n_arms)
             for j in range(AGENTS):
                 hops = min((i - j) % AGENTS, (j - i) % AGENTS)
-                seen += n[max(t - hops, 0), j]
-                got += total[max(t - hops, 0), j]
-            if kept < MOST and screen._may_win(kind, seen, got, n_arms, needed):
-                who[kept], when[kept], pulls[kept], sums[kept] = i, t, seen, got
-                kept += 1
-            arm = screen._choose(kind, 0.5, seen, got, n_arms, rng)
+                counts += n[max(t - hops, 0), j]
+                totals += total[max(t - hops, 0), j]
+            if n_views < MOST and screen._may_win(kind, counts, totals, n_arms, needed):
+                who[n_views] = i
+                when[n_views] = t
+                pulls[n_views] = counts
+                sums[n_views] = totals
+                n_views += 1
+            arm = screen._choose(kind, 0.5, counts, totals, n_arms, rng)
             n[t + 1, i, arm] += 1.0
             total[t + 1, i, arm] += screen._reward(kind, means[arm], rng)
-    return kept
+    return n_views
 
 
 def first_winners(kind, means, rounds, seed):
     """Of every agent that names a winner: the round, and which arm."""
-    family, means = screen.FAMILIES[kind], np.array(means)
+    family = screen.FAMILIES[kind]
+    means = np.array(means)
     needed = math.log((len(means) - 1) / screen.ERROR)
-    who, when = np.zeros(MOST, np.int64), np.zeros(MOST, np.int64)
-    pulls, sums = np.zeros((MOST, len(means))), np.zeros((MOST, len(means)))
+    agents = np.zeros(MOST, np.int64)
+    when = np.zeros(MOST, np.int64)
+    pulls = np.zeros((MOST, len(means)))
+    sums = np.zeros((MOST, len(means)))
     rng = np.random.default_rng(seed)
-    kept = play(kind, means, rounds, needed - 1e-6, rng, who, when, pulls, sums)
-    zero, one = family.statistic(np.array([0.0, 1.0])).T
-    found = {}
-    for k in range(kept):
-        if who[k] not in found:
-            belief = family.prior()[:, None] + np.outer(zero, pulls[k])
-            verdict = posse.verdict(family, belief + np.outer(one - zero, sums[k]), screen.ERROR)
+    n_views = play(kind, means, rounds, needed - 1e-6, rng, agents, when, pulls, sums)
+    failure, success = family.statistic(np.array([0.0, 1.0])).T
+    winners = {}
+    for k in range(n_views):
+        if agents[k] not in winners:
+            belief = family.prior()[:, None] + np.outer(failure, pulls[k])
+            verdict = posse.verdict(
+                family, belief + np.outer(success - failure, sums[k]), screen.ERROR
+            )
             if verdict.verdict == "winner":
-                found[int(who[k])] = int(when[k]), verdict.arm
-    return found
+                winners[int(agents[k])] = int(when[k]), verdict.arm
+    return winners
 
 
 def study(runs=1000):
@@ -70,7 +81,8 @@ def study(runs=1000):
     ]
     for name in ("Gaussian, 2 x 0.3", "Bernoulli, 2 x 3%"):
         found = [first_winners(*screen.EQUAL[name], 625, SEED + run) for run in range(runs)]
-        one, any_ = sum(0 in each for each in found), sum(map(bool, found))
+        one = sum(0 in each for each in found)
+        any_ = sum(map(bool, found))
         bound = screen.upper_bound(one, runs)
         lines.append(
             f"| {name}: false winners | {one} ({one / runs:.1%}) | {bound:.1%} | "

@@ -11,8 +11,10 @@ import posse
 from posse import networks
 from posse.algorithms import Problem
 
-SEED, HORIZON = 17, 2000
-FOUR, TEN = [0.8, 0.6, 0.5, 0.4], np.linspace(0.9, 0.1, 10)
+SEED = 17
+HORIZON = 2000
+FOUR = [0.8, 0.6, 0.5, 0.4]
+TEN = np.linspace(0.9, 0.1, 10)
 # Who, where, which arms, rounds; authors' code and a second implementation, with standard errors
 CHECKS = {
     "DPE2": (posse.DPE2(), networks.path(6), FOUR, 1500, (21.6, 3.1), (18.0, 0.6)),
@@ -27,7 +29,8 @@ CHECKS = {
 
 BANDIT = posse.Bandit.gaussian([0.5] + [0.1] * 16)
 WHERE = {"cycle 36": networks.cycle(36), "star 36": networks.star(36)}
-TS, UCB = posse.ThompsonSampling(), posse.BayesUCB()
+TS = posse.ThompsonSampling()
+UCB = posse.BayesUCB()
 # An independent implementation's regret on both, 100 runs; its standard error where it is known
 KNOWN = {
     "centralized TS": (posse.Centralized(TS), (14.2, None), (14.2, None)),
@@ -57,7 +60,8 @@ MARKS = {
 
 def in_order(algorithm, network, means, horizon, runs):
     """Regret of runs whose arms are not shuffled: (R,)."""
-    generator, means = np.random.default_rng(SEED), np.asarray(means)
+    generator = np.random.default_rng(SEED)
+    means = np.asarray(means)
     family = posse.families.Bernoulli()
     state = algorithm.init(Problem(network.n_agents, len(means), horizon, family, network, runs))
     regret = np.zeros(runs)
@@ -69,7 +73,7 @@ def in_order(algorithm, network, means, horizon, runs):
     return regret
 
 
-def shown(value, error=None):
+def format_number(value, error=None):
     """A number and its standard error, to the digits that mean something."""
     digits = 0 if value >= 300 else 1
     return f"{value:.{digits}f}" + ("" if error is None else f" ± {error:.{max(digits, 1)}f}")
@@ -96,8 +100,13 @@ def checks(runs):
                 posse.Bandit.bernoulli(means), network, algorithm, horizon=horizon, runs=runs,
                 seed=SEED, record=1, threads=os.cpu_count(),
             ).regret[:, -1]  # fmt: skip
-        mean, error = regret.mean(), regret.std(ddof=1) / math.sqrt(runs)
-        cells = [shown(mean, error), shown(*authors) if authors else "", shown(*second)]
+        mean = regret.mean()
+        error = regret.std(ddof=1) / math.sqrt(runs)
+        cells = [
+            format_number(mean, error),
+            format_number(*authors) if authors else "",
+            format_number(*second),
+        ]
         lines.append(f"| {who}, {network.graph} {network.n_agents} | {' | '.join(cells)} |")
         for known in (authors, second):
             wrong += off(who, mean, error, known, False) if known else []
@@ -110,18 +119,20 @@ def study(runs=100):
     heads = [f"{where} | known | numbers sent" for where in WHERE]
     lines += ["", f"| regret, {runs} runs | {' | '.join(heads)} | constants |", "|---" * 8 + "|"]
     for who, (algorithm, *known) in KNOWN.items():
-        source, row = getattr(algorithm, "source", None), []
+        source = getattr(algorithm, "source", None)
+        row = []
         for (where, network), theirs in zip(WHERE.items(), known, strict=True):
             result = posse.simulate(
                 BANDIT, network, algorithm, horizon=HORIZON, runs=runs, seed=SEED, record=1,
                 keep="messages", threads=os.cpu_count(),
             )  # fmt: skip
             regret = result.regret[:, -1]
-            mean, error = regret.mean(), regret.std(ddof=1) / math.sqrt(runs)
+            mean = regret.mean()
+            error = regret.std(ddof=1) / math.sqrt(runs)
             sent = result.numbers_sent[:, -1].mean() / HORIZON
             row += [
-                shown(mean, error),
-                shown(*theirs),
+                format_number(mean, error),
+                format_number(*theirs),
                 f"{sent:.2g}" if sent < 1 else f"{sent:.0f}",
             ]
             wrong += off(f"{who}, {where}", mean, error, theirs, source in ("abstract", "memory"))

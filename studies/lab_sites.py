@@ -35,7 +35,11 @@ def likelihoods(pulls, total, mean, variance, ratio):
     for run in range(n_runs):
         for arm in range(n_arms):
             for tau in range(n_taus):
-                r, noise, weight, middle, squares = ratio[tau, run, arm], 1.0, 0.0, 0.0, 0.0
+                r = ratio[tau, run, arm]
+                noise = 1.0
+                weight = 0.0
+                middle = 0.0
+                squares = 0.0
                 for site in range(pulls.shape[1]):
                     n = pulls[run, site, arm]
                     if n > 0:
@@ -56,20 +60,28 @@ def mixtures(pulls, total, prior_count, prior_total, variance, ratio, weights):
     """Count and mean of `Sites.belief` in plain loops: (R, N, K) each."""
     n_taus, n_runs, n_arms = ratio.shape
     n_sites = pulls.shape[1]
-    count, mean = np.empty(pulls.shape), np.empty(pulls.shape)
-    first, second, spread = np.empty(n_sites), np.empty(n_sites), np.empty(n_sites)
+    count = np.empty(pulls.shape)
+    mean = np.empty(pulls.shape)
+    first = np.empty(n_sites)
+    second = np.empty(n_sites)
+    spread = np.empty(n_sites)
     for run in range(n_runs):
         for arm in range(n_arms):
-            first[:], second[:], spread[:] = 0.0, 0.0, 0.0
+            first[:] = 0.0
+            second[:] = 0.0
+            spread[:] = 0.0
             for tau in range(n_taus):
-                r, weight = ratio[tau, run, arm], weights[tau, run, arm]
-                heard, summed = 0.0, 0.0
+                r = ratio[tau, run, arm]
+                weight = weights[tau, run, arm]
+                heard = 0.0
+                summed = 0.0
                 for site in range(n_sites):
                     capped = 1.0 / (1.0 + r * pulls[run, site, arm])
                     heard += capped * pulls[run, site, arm]
                     summed += capped * total[run, site, arm]
                 for site in range(n_sites):
-                    n, s = pulls[run, site, arm], total[run, site, arm]
+                    n = pulls[run, site, arm]
+                    s = total[run, site, arm]
                     capped = 1.0 / (1.0 + r * n)
                     others = heard - capped * n
                     shared = 1.0 / (1.0 + r * others)
@@ -95,7 +107,8 @@ class Reading:
             to_count_and_total(family, family.prior()) / self.weight
         ).tolist()
         self.pulls, self.total = to_count_and_total(family, evidence) / self.weight
-        count, total = self.pulls.sum(axis=1), self.total.sum(axis=1)
+        count = self.pulls.sum(axis=1)
+        total = self.total.sum(axis=1)
         self.mean = (self.prior_total + total) / (self.prior_count + count)
         self.variance = family.variance(self.mean)
         sds = (
@@ -163,7 +176,8 @@ class Cell:
 
 def cells():
     """Those of Gaussian arms and of rare conversions, then counts and an odd one out."""
-    five, rare = (0.5, 0.4, 0.3, 0.2, 0.1), (0.05, 0.04, 0.03, 0.02)
+    five = (0.5, 0.4, 0.3, 0.2, 0.1)
+    rare = (0.05, 0.04, 0.03, 0.02)
 
     def bound(tau, gap):  # at tau below the gap nobody promises anything, tau known or not
         return 1.4 if tau == 0 else 1.15 if tau >= gap else 1.45
@@ -209,7 +223,8 @@ def play(cell, algorithm, means, seed, look):
     evidence = np.zeros_like(state.belief)
     cells_of = evidence.reshape(2, -1)
     place = np.arange(0, means.size, n_arms).reshape(runs, n_sites)
-    regret, due = np.zeros(runs), 10
+    regret = np.zeros(runs)
+    due = 10
     for t in range(1, cell.horizon + 1):
         arms = algorithm.choose(state, t, choices)
         played = place + arms
@@ -242,14 +257,18 @@ class Cover:
     """How often shown 95% intervals hold the truth, of all arms, best arms and network means."""
 
     def __init__(self, cell, means):
-        self.cell, self.means, self.looks = cell, means, {}
+        self.cell = cell
+        self.means = means
+        self.looks = {}
 
     def __call__(self, t, evidence):
         """Look, three times."""
         if t not in self.cell.looks:
             return
-        family, found = self.cell.family, Sites(self.cell.family, evidence)
-        shown, network = found.belief(showing=True), found.network()
+        family = self.cell.family
+        found = Sites(self.cell.family, evidence)
+        shown = found.belief(showing=True)
+        network = found.network()
         inside = self.inside(family, shown, self.means)
         best = np.take_along_axis(inside, self.means.argmax(axis=-1)[..., None], axis=-1)
         middle = self.inside(family, network, self.means.mean(axis=1))
@@ -272,11 +291,14 @@ def ratio_of(ours, theirs):
 
 def try_cell(cell, runs, at_once=200):
     """Regrets (R,) by algorithm, alarms, and coverages at each look."""
-    regrets, alarms, covers = {name: [] for name in ALGORITHMS}, [], []
+    regrets = {name: [] for name in ALGORITHMS}
+    alarms = []
+    covers = []
     every = cell.means(runs)
     for start in range(0, runs, at_once):
         means = every[start : start + at_once]
-        alarm, cover = Alarm(cell, len(means)), Cover(cell, means)
+        alarm = Alarm(cell, len(means))
+        cover = Cover(cell, means)
         for name, algorithm in ALGORITHMS.items():
             look = {"pooled": alarm, "partial": cover}.get(name, lambda t, evidence: None)
             regrets[name].append(play(cell, algorithm, means, start + cell.n_sites, look))

@@ -15,7 +15,7 @@ TS = posse.ThompsonSampling()
 SURE = 0.95
 
 
-def played(network, algorithm, horizon, runs, keep):
+def play_and_keep(network, algorithm, horizon, runs, keep):
     """Agent 0 of every run at 30 looks: (R, looks, rows, K) of each array kept."""
     looks = np.unique(np.geomspace(1, horizon, 30).astype(int))
     result = posse.simulate(
@@ -27,28 +27,30 @@ def played(network, algorithm, horizon, runs, keep):
 
 def errors(beliefs):
     """Whether each run that settles does so for a wrong arm, and the share of runs that settle."""
-    found = []
+    settled_arms = []
     for run in beliefs:
         chances = (probability_best(BANDIT.family, belief, quick=True) for belief in run)
-        found.append(next((int(each.argmax()) for each in chances if each.max() > SURE), None))
-    wrong = np.array([arm != 0 for arm in found if arm is not None])
-    return wrong, len(wrong) / len(found)
+        settled_arms.append(
+            next((int(chance.argmax()) for chance in chances if chance.max() > SURE), None)
+        )
+    wrong = np.array([arm != 0 for arm in settled_arms if arm is not None])
+    return wrong, len(wrong) / len(settled_arms)
 
 
 def study(runs=1000):
     """The table of docs/calibration.md; calibrated agents may err in 5% of the runs."""
-    belief, signs = played(
+    belief, signs = play_and_keep(
         posse.networks.cycle(30), posse.Decentralized(TS), 300, runs, ("beliefs", "signs")
     )
-    first = [np.moveaxis(each, 2, 0) for each in (belief, signs)]
+    first = [np.moveaxis(array, 2, 0) for array in (belief, signs)]
     honest = np.moveaxis(posse.calibrated(BANDIT.family, *first), 0, 2)
-    (alone,) = played(posse.networks.cycle(3), posse.Isolated(TS), 3000, runs, ("beliefs",))
+    (alone,) = play_and_keep(posse.networks.cycle(3), posse.Isolated(TS), 3000, runs, ("beliefs",))
     rows = {
         "30 agents on a cycle, plain, 300 rounds": errors(belief),
         "the same, calibrated": errors(honest),
         "an agent alone, 3000 rounds": errors(alone),
     }
-    lines = [f"| {runs} runs | settled | of these for a wrong arm |", "|---|---|---|"]
+    lines = [f"| {runs} runs | stopped | of these with a wrong arm |", "|---|---|---|"]
     for name, (wrong, share) in rows.items():
         error = wrong.std(ddof=1) / len(wrong) ** 0.5
         lines.append(f"| {name} | {share:.0%} | {wrong.mean():.1%} ± {error:.1%} |")

@@ -16,10 +16,14 @@ from posse.live.exchange.quanta import PER_UNIT
 
 travel = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("travel.py"))))
 MEANS = np.array([0.5, 0.4, 0.3, 0.2, 0.1])
-FAMILY, REWARD_RANGE = families.Gaussian(), (-10.0, 10.0)
+FAMILY = families.Gaussian()
+REWARD_RANGE = (-10.0, 10.0)
 TIMES = (10, 30, 100)
-LOW, HIGH = 0.92, 0.98  # what is shown must lie between
-EXCHANGES, SIZES = ("origins", "flows"), (16, 100)
+# what is shown must lie between
+LOW = 0.92
+HIGH = 0.98
+EXCHANGES = ("origins", "flows")
+SIZES = (16, 100)
 ASKED = 8  # agents a run, evenly spaced: those between know nearly the same
 AT_ONCE = 100  # runs, with the same identities
 

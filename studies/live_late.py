@@ -16,11 +16,17 @@ from posse.live.exchange.quanta import PER_UNIT
 
 travel = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("travel.py"))))
 RATES = np.array([0.02, 0.025, 0.03, 0.04])
-AGENTS, VISITS = 3, 100  # of each agent, in a round
-WINDOW, HORIZON = 60, 180  # rounds; a success comes after up to the window
+# of each agent, in a round
+AGENTS = 3
+VISITS = 100
+# rounds; a success comes after up to the window
+WINDOW = 60
+HORIZON = 180
 TIMES = (70, 90, 120, 180)
 CLOSED = 100  # decisions from which on an arm's interval is looked at
-LOW, HIGH = 0.92, 0.98  # what is shown must lie between
+# what is shown must lie between
+LOW = 0.92
+HIGH = 0.98
 EXCHANGES = ("origins", "flows")
 PRIORS = {"Beta(1, 1)": families.Bernoulli(), "Beta(1, 30)": families.Bernoulli(1.0, 30.0)}
 AT_ONCE = 50  # runs, with the same identities
@@ -56,10 +62,12 @@ def play(exchange, family, seed):
         late = generator.multinomial(successes[now], np.full(WINDOW, 1 / WINDOW))
         heard[now : now + WINDOW] += np.moveaxis(late, -1, 0)
         fresh = np.zeros((*shape, signs + 4))
-        fresh[..., 0], fresh[..., -1] = heard[now], pulls[now]
+        fresh[..., 0] = heard[now]
+        fresh[..., -1] = pulls[now]
         if now >= WINDOW:
             closed = pulls[now - WINDOW]
-            fresh[..., 1], fresh[..., 2] = successes[now - WINDOW], closed
+            fresh[..., 1] = successes[now - WINDOW]
+            fresh[..., 2] = closed
             up = generator.binomial(closed[..., None], 0.5, (*shape, signs))
             fresh[..., 3:-1] = 2 * up - closed[..., None]
         held = network.step(fresh)

@@ -19,7 +19,10 @@ from posse.live.demo import agent_settings, create_process_sites
 from posse.live.store import LateReward
 
 RATES = {"a": 0.02, "b": 0.025, "c": 0.03, "d": 0.04}
-WINDOW, LONGEST, SECONDS = 20.0, 16.0, 90.0  # a success comes after up to LONGEST seconds
+# a success comes after up to LONGEST seconds
+WINDOW = 20.0
+LONGEST = 16.0
+SECONDS = 90.0
 VISITS = 10  # a second, at each agent, of each experiment
 CLOSED = 100  # decisions from which on an arm's interval is looked at
 MOST = 0.08  # of shown intervals may exclude the truth
@@ -49,7 +52,8 @@ class Shop:
 
     def turn(self, name, client):
         """Report the successes that are due, and let new visitors in."""
-        due, now = self.due[name], time.monotonic()
+        due = self.due[name]
+        now = time.monotonic()
         rewards = []
         while due and due[0][0] <= now:
             rewards.append((heapq.heappop(due)[1], 1.0))
@@ -112,7 +116,8 @@ def study(runs=24):
     for exchange in ("origins", "flows"):
         with tempfile.TemporaryDirectory() as folder:
             shares, visits, late = measure(exchange, runs, folder)
-        mean, error = shares.mean(), shares.std(ddof=1) / len(shares) ** 0.5
+        mean = shares.mean()
+        error = shares.std(ddof=1) / len(shares) ** 0.5
         cells = f"{len(shares)} | {visits:,} | {mean:.1%} ± {error:.1%} | {late}"
         lines.append(f"| {exchange} | {cells} |")
         if mean > MOST:

@@ -34,7 +34,8 @@ class LiveNetwork:
         self.random = random.Random(seed)
         self.generator = np.random.default_rng(seed)
         self.means = dict(zip("abcdefgh", means, strict=False))
-        self.family, self.loss = family, loss
+        self.family = family
+        self.loss = loss
         size = {"network_size": network.n_agents} if exchange == "flows" else {}
         self.agents = connected(
             network,
@@ -49,7 +50,9 @@ class LiveNetwork:
                 **size,
             ),
         )
-        self.rounds, self.regret = 0, 0.0  # the mean over agents
+        # the mean over agents
+        self.rounds = 0
+        self.regret = 0.0
 
     def round(self):
         """Pulls, rewards and messages; returns what each agent played and got."""

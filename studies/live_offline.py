@@ -15,7 +15,8 @@ from posse.live.agent.agent import Agent
 PAGE = Path(__file__).parents[1] / "docs" / "howto" / "offline.md"
 RATES = {"red": 0.04, "green": 0.03, "blue": 0.02}
 LOSER = "blue"
-DECISIONS, AT_ONCE = 30_000, 100
+DECISIONS = 30_000
+AT_ONCE = 100
 SHARES = (0.0, 0.01, 0.02, 0.05)
 LOW = 0.90  # least coverage of intervals of 95% that the page promises, for SNIPS with 2% or more
 
@@ -23,7 +24,8 @@ LOW = 0.90  # least coverage of intervals of 95% that the page promises, for SNI
 def estimators():
     """The functions of the page, as they stand there."""
     (block, *_) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    start, end = block.index("def evaluate"), block.index("for arm in sorted")
+    start = block.index("def evaluate")
+    end = block.index("for arm in sorted")
     session = {"np": np, "pd": pd}
     exec(compile(block[start:end], str(PAGE), "exec"), session)
     return session["evaluate"], session["only"]
@@ -48,7 +50,8 @@ def one(task):
     evaluate, only = estimators()
     log = log_of(seed, min_share)
     table = evaluate(log, only(LOSER))
-    value, error = table["value"].to_numpy(), table["standard error"].to_numpy()
+    value = table["value"].to_numpy()
+    error = table["standard error"].to_numpy()
     covered = np.abs(value - RATES[LOSER]) <= 1.96 * error
     return np.stack([value, error, covered, table["worth"], np.full(3, log.reward.mean())], axis=1)
 

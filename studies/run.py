@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 
 
-def page_of(name):
+def find_page(name):
     """The page with the marks of a study."""
     pages = [
         page for page in sorted(DOCS.rglob("*.md")) if f"<!-- study: {name} -->" in page.read_text()
@@ -32,14 +32,14 @@ def page_of(name):
     return pages[0]
 
 
-def write(name, text):
+def write_text(name, text):
     """Put the text of a study between its marks."""
-    page = page_of(name)
+    page = find_page(name)
     marks = re.compile(rf"(<!-- study: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
     page.write_text(marks.sub(lambda found: f"{found[1]}\n{text}\n\n{found[2]}", page.read_text()))
 
 
-def studies():
+def list_studies():
     """The names of the files that are studies."""
     return [path.stem for path in sorted(HERE.glob("*.py")) if "\ndef study(" in path.read_text()]
 
@@ -49,25 +49,27 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(studies())}")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(list_studies())}")
     parser.add_argument("--runs", type=int, help="instead of as many as the page is to show")
     parser.add_argument("--show", action="store_true", help="print only, change no page")
-    asked = parser.parse_args()
-    unknown = set(asked.names) - set(studies())
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(list_studies())
     if unknown:
-        parser.error(f"no study is called {', '.join(unknown)}: there are {', '.join(studies())}")
+        parser.error(
+            f"no study is called {', '.join(unknown)}: there are {', '.join(list_studies())}"
+        )
     broken = []
-    for name in asked.names or studies():
+    for name in arguments.names or list_studies():
         print(f"{name} ...", file=sys.stderr, flush=True)
         start = time.monotonic()
         module = importlib.import_module(name)
-        text, wrong = module.study() if asked.runs is None else module.study(asked.runs)
+        text, wrong = module.study() if arguments.runs is None else module.study(arguments.runs)
         print(f"{text}\n({time.monotonic() - start:.0f} s)\n", flush=True)
-        if not asked.show:
-            write(name, text)
+        if not arguments.show:
+            write_text(name, text)
             for file, figure in getattr(module, "FIGURES", {}).items():
                 figure.savefig(DOCS / file)
-        broken += [f"{name}: {each}" for each in wrong]
+        broken += [f"{name}: {complaint}" for complaint in wrong]
     if broken:
         sys.exit("\n".join(broken))
 

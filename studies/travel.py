@@ -37,7 +37,8 @@ class FlowsTravel:
                 fingerprint="", bounds=(1.0,), identity=next(names), divide=operator.truediv
             ),
         )
-        held, self.merges = np.zeros((len(agents), len(agents))), []
+        held = np.zeros((len(agents), len(agents)))
+        self.merges = []
         for now in range(probed_rounds):
             for name, agent in agents.items():
                 agent.observe(name, (PER_UNIT,))
@@ -47,7 +48,8 @@ class FlowsTravel:
             self.merges.append(np.linalg.solve((held + np.eye(len(agents))).T, after.T).T)
             held = after
         np.testing.assert_allclose(self.merges[-1], self.merges[-2], atol=1e-9)
-        self.rounds, self.held = 0, 0.0
+        self.rounds = 0
+        self.held = 0.0
 
     def step(self, fresh):
         """What everybody holds (N, ...) after a round in which they observed this."""

@@ -18,7 +18,10 @@ TS = posse.ThompsonSampling()
 FIGURES: dict[str, Figure] = {}  # by the name of a file in docs; `studies/run.py` writes them
 HALF_LIVES = (3, 10, 30, 100, 300, 1000, None)
 SPREADS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
-WINDOW, LONG, RATE = 1000, 3000, 0.03  # visits
+# visits
+WINDOW = 1000
+LONG = 3000
+RATE = 0.03
 ENOUGH = 100  # closed decisions, before which nothing is drawn of them
 PULLS = 10_000
 
@@ -42,7 +45,8 @@ def band(axes, x, values, label, colour, *, quantiles=False, marker="", dash="-"
         low, high = np.quantile(values, [0.025, 0.975], axis=0)
     else:
         error = 1.96 * values.std(axis=0, ddof=1) / len(values) ** 0.5
-        low, high = mean - error, mean + error
+        low = mean - error
+        high = mean + error
     look = {"color": COLOURS[colour], "marker": marker, "markersize": 4, "linestyle": dash}
     axes.plot(x, mean, label=label, **look)
     axes.fill_between(x, low, high, color=COLOURS[colour], alpha=0.2, linewidth=0)
@@ -71,7 +75,8 @@ def drift(runs):
     axes = axes_of(
         "world-drift.png", title, "half-life, rounds", "regret per agent after 3000 rounds"
     )
-    places, lines = range(len(HALF_LIVES)), []
+    places = range(len(HALF_LIVES))
+    lines = []
     for colour, (name, bandit) in enumerate(worlds.items()):
         found = [
             regret(bandit, network, posse.Decentralized(TS, half_life=each), 3000, runs)
@@ -135,7 +140,8 @@ def late_run(generator, looks):
         + [(t + WINDOW, 2, i) for i, t in enumerate(range(LONG))]
         + [(t, 3, i) for i, t in enumerate(looks)]
     )
-    made, shown = {}, []
+    made = {}
+    shown = []
     for t, what, i in events:
         if t > LONG:
             break
@@ -157,7 +163,8 @@ def late_run(generator, looks):
 
 def late(runs):
     """The shown rate over time where only successes are reported."""
-    generator, looks = np.random.default_rng(SEED), np.arange(50, LONG + 1, 50).tolist()
+    generator = np.random.default_rng(SEED)
+    looks = np.arange(50, LONG + 1, 50).tolist()
     found = np.array([late_run(generator, looks) for _ in range(runs)])  # (runs, looks, 3)
     title = "Only successes are reported, within the window: what is shown of a rate of 3%"
     axes = axes_of("world-late.png", title, "windows since the start (one is 1000 visits)", "rate")
@@ -166,7 +173,8 @@ def late(runs):
         "closed decisions, as agents show",
         "open ones count as failures, as agents act",
     )
-    lines, windows = [], np.array(looks) / WINDOW
+    lines = []
+    windows = np.array(looks) / WINDOW
     for colour, which in ((1, 0), (0, 1), (2, 2)):
         mean = band(axes, windows, found[..., which], names[which], colour, quantiles=True)
         at = [int(np.searchsorted(windows, w - 1e-9)) for w in (0.5, 1, 1.25, 1.5, 2, 3)]
@@ -194,7 +202,8 @@ def stopping(runs):
         "experiments with a false winner",
     )
     times = np.geomspace(10, PULLS, 200)
-    lines, wrong = [], []
+    lines = []
+    wrong = []
     for rule, fraction in (("P(best) ≥ 95%, Thompson Sampling", 0.0), ("verdict, top-two", 0.5)):
         for name, kind, mean, dash in (
             ("Gaussian", GAUSSIAN, 0.3, "-"), ("rates of 3%", BERNOULLI, 0.03, "--")

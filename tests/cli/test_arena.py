@@ -57,15 +57,15 @@ def test_a_tiny_arena(folder, capsys):
 
 
 def test_the_widest_row_fits_into_80_columns(capsys):
-    from posse.cli.arena import _print
-    from posse.lab.arena.report_data import ArenaReport, Made, Standing
+    from posse.cli.arena import print_leaderboard
+    from posse.lab.arena.report_data import ArenaProvenance, ArenaReport, LeaderboardRow
 
-    row = Standing(
+    row = LeaderboardRow(
         "Follow Your Leader", "abstract", 10, 24, 12.3, 12.1, 12.4, 9.5, 3, 10, 10, 4, 0.502, True,
         13.21, 24,
     )  # fmt: skip
-    made = Made("quick", 20, 1, 1.0, {}, "2 threads")
-    _print(ArenaReport("", made, "dec-TS", [], [row], []))
+    made = ArenaProvenance("quick", 20, 1, 1.0, {}, "2 threads")
+    print_leaderboard(ArenaReport("", made, "dec-TS", [], [row], []))
     out = capsys.readouterr().out
     assert "…" not in out
     assert all(text in out for text in ("plays", "Follow Your Leader", "10/10/4", "0.502*"))

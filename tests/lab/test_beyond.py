@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 import posse
-from posse.lab.arena.suite import suite
+from posse.lab.arena.suite import load_suite
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "beyond"
 FILES = sorted(FOLDER.glob("*.toml"))
-BY_NUMBER = {instance.number: instance for instance in suite().instances}
+BY_NUMBER = {instance.number: instance for instance in load_suite().instances}
 
 
 def test_there_are_enough_of_them_for_a_claim():
@@ -25,7 +25,7 @@ def test_a_file_is_an_instance_of_the_suite(path):
     assert experiment.network == instance.network
     assert experiment.horizon <= instance.horizon
     assert experiment.runs == 2000
-    assert experiment.seed != suite().seed
+    assert experiment.seed != load_suite().seed
     assert f"posse run experiments/beyond/{path.name}" in path.read_text()
     policies = {type(each.policy) for each in experiment.algorithms.values()}
     assert {posse.ThompsonSampling, posse.RandUCB} <= policies

@@ -161,7 +161,7 @@ def test_what_has_no_experiment():
     with pytest.raises(ValueError, match="result must be a Result or a Comparison, got None"):
         posse.experiment_of(None)
     made_by_hand = posse.Result([1], [[0.0]], [[[1, 0]]], "mine", {"seed": 3})
-    with pytest.raises(ValueError, match="do not tell bandit, network, horizon, runs, algorithm"):
+    with pytest.raises(ValueError, match="settings lack bandit, network, horizon, runs, algorithm"):
         posse.experiment_of(made_by_hand)
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.experiment import Experiment, Silence, Wish
+from posse.live.experiment.decision_request import DecisionRequest
+from posse.live.experiment.experiment import Experiment, Silence
 from posse.live.store import Store, export_decisions
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "offline.md"
@@ -41,7 +42,9 @@ def world(path, name, seed, decisions, **options):
         for _ in range(decisions // 20):
             now[0] += 1.0
             few = (u < 0.3 for u in generator.random(20))
-            made = one.choose_many([Wish(None, ["blue", "green"] if f else None) for f in few])
+            made = one.choose_many(
+                [DecisionRequest(None, ["blue", "green"] if f else None) for f in few]
+            )
             store.add_decisions(made)
             wins = generator.random(20) < [RATES[each.arm] for each in made]
             waits = generator.uniform(0, 0.9 * WINDOW, 20)

@@ -14,7 +14,7 @@ import typer
 from posse.cli.common import Cluster, Workers, announce_resume, catch_user_errors, open_executor
 
 if TYPE_CHECKING:
-    from posse.lab.arena.report_data import ArenaReport, Standing
+    from posse.lab.arena.report_data import ArenaReport, LeaderboardRow
     from posse.lab.arena.tournament import Arena
     from posse.lab.simulation import Job
 
@@ -59,129 +59,130 @@ def arena(
 ) -> None:
     """Rank all algorithms, and yours, on a suite of 24 instances: a table and a page.
 
-    The quick form takes minutes, --full says how long it will take. What was played before is not
-    played again, so an interrupted arena goes on where it was.
+    The quick form takes minutes; --full estimates its own time. Stored results are not computed
+    again, so an interrupted arena continues where it stopped.
     """
     start = time.perf_counter()
     with catch_user_errors():
-        from posse.lab.arena import players as line_up
-        from posse.lab.arena import players as strangers
-        from posse.lab.arena import report_data as tables
-        from posse.lab.arena import standings as report
+        from posse.lab.arena import players as players_of_arena
+        from posse.lab.arena import report_data, standings, tournament
         from posse.lab.arena import suite as suites
-        from posse.lab.arena import tournament as running
         from posse.lab.jobs.executors import count_slots
         from posse.lab.report.pages import arena as page
 
-        asked = suites.chosen(instances, suite)
+        chosen_instances = suites.choose_instances(instances, suite)
         output = output or Path("arena" if suite == suites.PLAIN else f"arena-{suite}")
-        players = line_up.chosen(None if algorithms is None else algorithms.split(","), suite)
-        players |= strangers.own(own or [], players)
-        form = running.form(full, runs, horizon, seed)
+        names = None if algorithms is None else algorithms.split(",")
+        players = players_of_arena.choose_players(names, suite)
+        players |= players_of_arena.load_players(own or [], players)
+        form = tournament.choose_form(full, runs, horizon, seed)
         output.mkdir(parents=True, exist_ok=True)
-        played = running.Arena(asked, players, form, output / "results")
-        played.store.check_writable()
+        arena = tournament.Arena(chosen_instances, players, form, output / "results")
+        arena.store.check_writable()
     if workers is None and cluster is None:
-        workers = running.workers_for(played.missing)
+        workers = tournament.choose_workers(arena.missing_jobs)
     with (
         open_executor(workers, cluster) as executor,
         announce_resume(),
         catch_user_errors(),
-        _progress(quiet) as progress,
+        _show_progress(quiet) as progress,
     ):
-        hands = (os.cpu_count() or 1) if executor is None else count_slots(executor)
-        played.compile(progress.compiling)
-        seconds = progress.seconds(played, measure=full, hands=hands)
-        played.play(executor=executor, advance=progress.playing(played, seconds))
+        n_workers = (os.cpu_count() or 1) if executor is None else count_slots(executor)
+        arena.compile_kernels(progress.announce_compiling)
+        seconds = progress.estimate_seconds(arena, measure=full, n_workers=n_workers)
+        arena.play_missing(executor=executor, advance=progress.start_bar(arena, seconds))
     with catch_user_errors():
-        machine = f"{hands} threads" if executor is None else f"{hands} workers"
-        made = report.report_of(played, time.perf_counter() - start, machine)
-        tables.write(made, output)
-        path = page.write(made, output)
-    for note in played.store.notes:
+        machine = f"{n_workers} threads" if executor is None else f"{n_workers} workers"
+        report = standings.build_report(arena, time.perf_counter() - start, machine)
+        report_data.write_data(report, output)
+        path = page.write_page(report, output)
+    for note in arena.store.notes:
         typer.echo(f"posse: {note}", err=True)
     if not quiet:
-        _print(made)
+        print_leaderboard(report)
     typer.echo(path)
 
 
-class _Silent:
-    """Progress that nobody wants to see."""
+class _SilentProgress:
+    """Progress that is not shown."""
 
-    def compiling(self, seconds: int) -> None:
-        """Kernels are compiled first, which takes about so long."""
+    def announce_compiling(self, seconds: int) -> None:
+        """Announce that kernels are compiled first, in about so many seconds."""
 
-    def seconds(self, arena: Arena, measure: bool, hands: int) -> dict[int, float]:
-        """What a run of each job takes, by its id: measured or a guess."""
+    def estimate_seconds(self, arena: Arena, measure: bool, n_workers: int) -> dict[int, float]:
+        """Estimate the seconds of a run of each job, by its id; by a short trial if `measure`."""
         return {}
 
-    def playing(self, arena: Arena, seconds: dict[int, float]) -> Callable[[Job, int], None]:
-        """What to call with a job and the number of its runs that are done."""
+    def start_bar(self, arena: Arena, seconds: dict[int, float]) -> Callable[[Job, int], None]:
+        """Start the bar; call the value with a job and the number of its runs that are done."""
         return lambda job, runs: None
 
 
-class _Bar(_Silent):
-    """One bar, in seconds that are left as far as is known."""
+class _ProgressBar(_SilentProgress):
+    """One bar, in estimated seconds."""
 
     def __init__(self, bars: Any) -> None:
         self._bars = bars
 
-    def compiling(self, seconds: int) -> None:
-        self._say(f"compiling kernels (once, about {seconds} s)")
+    def announce_compiling(self, seconds: int) -> None:
+        self._print_line(f"compiling kernels (once, about {seconds} s)")
 
-    def seconds(self, arena: Arena, measure: bool, hands: int) -> dict[int, float]:
-        from posse.lab.arena.tournament import seconds_a_run
+    def estimate_seconds(self, arena: Arena, measure: bool, n_workers: int) -> dict[int, float]:
+        from posse.lab.arena.tournament import measure_seconds_per_run
 
-        found = {id(job): job.seconds_per_run for job in arena.jobs.values()}
-        missing = arena.missing
+        seconds = {id(job): job.seconds_per_run for job in arena.jobs.values()}
+        missing = arena.missing_jobs
         if not measure or not missing:
-            return found
+            return seconds
         task = self._bars.add_task("measuring speeds", total=len(missing))
         total = 0.0
         for job, runs in missing:
-            found[id(job)] = seconds_a_run(job)
-            total += found[id(job)] * runs / hands
+            seconds[id(job)] = measure_seconds_per_run(job)
+            total += seconds[id(job)] * runs / n_workers
             self._bars.advance(task)
-        self._say(f"this will take about {_duration(total)}; interrupted, it goes on where it was")
-        return found
+        duration = _format_duration(total)
+        self._print_line(
+            f"this will take about {duration}; if interrupted, it continues where it stopped"
+        )
+        return seconds
 
-    def playing(self, arena: Arena, seconds: dict[int, float]) -> Callable[[Job, int], None]:
+    def start_bar(self, arena: Arena, seconds: dict[int, float]) -> Callable[[Job, int], None]:
         total = sum(seconds[id(job)] * len(job.runs) for job in arena.jobs.values())
         task = self._bars.add_task("playing", total=total)
         return lambda job, runs: self._bars.advance(task, seconds[id(job)] * runs)
 
-    def _say(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         self._bars.console.print(line, markup=False, highlight=False)
 
 
 @contextmanager
-def _progress(quiet: bool) -> Iterator[_Silent]:
+def _show_progress(quiet: bool) -> Iterator[_SilentProgress]:
     if quiet:
-        yield _Silent()
+        yield _SilentProgress()
         return
     from posse.lab.progress import create_progress
 
     with create_progress() as bars:
-        yield _Bar(bars)
+        yield _ProgressBar(bars)
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} hours"
 
 
-def _print(report: ArenaReport) -> None:
-    """The standings in 80 columns, what they mean, and who could not play."""
+def print_leaderboard(report: ArenaReport) -> None:
+    """Print the leaderboard in 80 columns, its legend, and the algorithms that could not play."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from posse.lab.report.text import counted
+    from posse.lab.report.text import count_things
 
     made = report.made
-    instances = counted(len(report.instances), "instance")
+    instances = count_things(len(report.instances), "instance")
     console = Console()
     table = Table(
         title=Text(f"Arena, {made.mode} form: {instances}, {made.runs} runs each"),
@@ -192,7 +193,8 @@ def _print(report: ArenaReport) -> None:
             "regret and numbers sent; rank: 1 + those that are better beyond doubt"
         ),
         caption_justify="left",
-        box=None,  # or the widest rows would not fit into 80 columns
+        # Without lines: the widest rows fit into 80 columns only so.
+        box=None,
         padding=(0, 2, 0, 0),
     )
     for column, justify in (
@@ -207,41 +209,45 @@ def _print(report: ArenaReport) -> None:
         table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for row in report.standings:
         style = "bold" if row.source == "yours" else ""
-        table.add_row(*_cells(row, report.reference), style=style)
+        table.add_row(*_table_cells(row, report.reference), style=style)
     console.print(table)
-    for sentence in _failures(report):
+    for sentence in _describe_refusals(report):
         console.print(Text(sentence))
 
 
-def _cells(row: Standing, reference: str) -> list[str]:
+def _table_cells(row: LeaderboardRow, reference: str) -> list[str]:
     verdicts = f"{row.better}/{row.worse}/{row.undecided}"
     sent = "" if row.numbers_sent is None else f"{row.numbers_sent:.3g}{' *'[row.on_front]}"
-    worst = "" if row.worst_ratio is None else f"{_short(row.worst_ratio)} #{row.worst_instance}"
+    worst = ""
+    if row.worst_ratio is not None:
+        worst = f"{_format_ratio(row.worst_ratio)} #{row.worst_instance}"
     return [
         "–" if row.rank is None else str(row.rank),
         row.algorithm,
         str(row.instances),
-        _ratio(row),
+        _format_interval(row),
         "" if row.algorithm == reference else verdicts,
         "" if row.algorithm == reference else worst,
         sent,
     ]
 
 
-def _ratio(row: Standing) -> str:
+def _format_interval(row: LeaderboardRow) -> str:
     if row.ratio is None:
         return ""
     if row.ratio_low is None or row.ratio_high is None or row.ratio_low == row.ratio_high:
-        return _short(row.ratio)
-    return f"{_short(row.ratio)} [{_short(row.ratio_low)}, {_short(row.ratio_high)}]"
+        return _format_ratio(row.ratio)
+    low = _format_ratio(row.ratio_low)
+    high = _format_ratio(row.ratio_high)
+    return f"{_format_ratio(row.ratio)} [{low}, {high}]"
 
 
-def _short(value: float) -> str:
+def _format_ratio(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
-def _failures(report: ArenaReport) -> list[str]:
-    """What a stranger's algorithm could not play, and why; the page tells of the others."""
+def _describe_refusals(report: ArenaReport) -> list[str]:
+    """List what user-defined algorithms could not play, and why; the page lists all."""
     yours = {entrant.name for entrant in report.entrants if entrant.source == "yours"}
     return [
         f"{refusal.algorithm} did not play instance {instance.number}: {refusal.why}"

@@ -22,7 +22,7 @@ from posse.cli.common import (
 if TYPE_CHECKING:
     from posse.lab.paper.panels import Panel
     from posse.lab.paper.report import Advance
-    from posse.lab.paper.report_data import Report
+    from posse.lab.paper.report_data import PaperReport
 
 EXAMPLES = """Examples:
 
@@ -57,19 +57,19 @@ def paper(
 ) -> None:
     """Reproduce the paper's figures: runs, statistics, claims, and a report to open in a browser.
 
-    What was computed before is not computed again, so an interrupted run goes on where it was.
+    Stored results are not computed again, so an interrupted run continues where it stopped.
     """
     with catch_user_errors():
         from posse import validation
         from posse.lab.paper import panels
-        from posse.lab.paper.panels import FULL, QUICK, SEED
-        from posse.lab.paper.report import Progress, Reproduction
+        from posse.lab.paper.panels import FULL_RUNS, QUICK_RUNS, SEED
+        from posse.lab.paper.report import PaperProgress, Reproduction
 
         if full and runs is not None:
             raise UserError("give --full or --runs, not both")
-        n_runs = runs if runs is not None else FULL if full else QUICK
+        n_runs = runs if runs is not None else FULL_RUNS if full else QUICK_RUNS
         reproduction = Reproduction(
-            ids=panels.chosen(figures or []),
+            ids=panels.choose_panels(figures or []),
             runs=validation.validate_integer("--runs", n_runs, at_least=2),
             seed=SEED if seed is None else validation.validate_integer("--seed", seed, at_least=0),
             output=output,
@@ -85,7 +85,7 @@ def paper(
         catch_user_errors(),
     ):
         reproduction.executor = executor
-        with _bars(Progress(), quiet) as progress:
+        with _show_progress(PaperProgress(), quiet) as progress:
             reproduction.progress = progress
             report = reproduction.run()
     for note in reproduction.store.notes:
@@ -96,8 +96,8 @@ def paper(
 
 
 @contextmanager
-def _bars(silent: Any, quiet: bool) -> Iterator[Any]:
-    """A bar for the whole and one for the panel at work, on standard error."""
+def _show_progress(silent: Any, quiet: bool) -> Iterator[Any]:
+    """Show a bar for all panels and one for the running panel, on standard error."""
     if quiet:
         yield silent
         return
@@ -108,51 +108,51 @@ def _bars(silent: Any, quiet: bool) -> Iterator[Any]:
 
 
 class _PaperBars:
-    """Progress in agent-steps, which is what takes time."""
+    """Progress bars in agent-steps, which the run time is proportional to."""
 
     def __init__(self, bars: Any) -> None:
         self._bars = bars
-        self._whole: Any = None
+        self._total_task: Any = None
 
-    def plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
-        total = sum(_steps(panel, runs) for _, panel, runs in work)
-        if self._whole is None:
-            self._whole = self._bars.add_task("all panels", total=total)
+    def announce_plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
+        # A second plan follows the first where claims failed: the panels as published.
+        total = sum(_count_steps(panel, runs) for _, panel, runs in work)
+        if self._total_task is None:
+            self._total_task = self._bars.add_task("all panels", total=total)
         else:
-            (before,) = [task.total for task in self._bars.tasks if task.id == self._whole]
-            self._bars.update(self._whole, total=before + total)
+            (planned,) = [task.total for task in self._bars.tasks if task.id == self._total_task]
+            self._bars.update(self._total_task, total=planned + total)
 
-    def compiling(self, seconds: int) -> None:
+    def announce_compiling(self, seconds: int) -> None:
         from posse.lab.progress import RichBars
 
         RichBars(self._bars, [], 0).announce_compilation(seconds)
 
     @contextmanager
-    def panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
-        total = _steps(panel, runs)
+    def show_panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
+        total = _count_steps(panel, runs)
         task = self._bars.add_task(f"{name}: {panel.title}", total=total)
-        curves = len(panel.curves)
+        n_curves = len(panel.curves)
 
-        def advance(done: int) -> None:
-            steps = total * done / (runs * curves)
+        def advance(runs_done: int) -> None:
+            steps = total * runs_done / (runs * n_curves)
             self._bars.advance(task, steps)
-            self._bars.advance(self._whole, steps)
+            self._bars.advance(self._total_task, steps)
 
         yield advance
 
 
-def _steps(panel: Panel, runs: int) -> int:
+def _count_steps(panel: Panel, runs: int) -> int:
     agents = sum(curve.network.n_agents for curve in panel.curves.values())
     return agents * panel.horizon * runs
 
 
-def _print_claims(report: Report) -> None:
+def _print_claims(report: PaperReport) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from posse.lab.paper import analysis as published
-    from posse.lab.paper import claims
+    from posse.lab.paper import analysis, claims
 
     tested = [row for row in report.claims if row.verdict != claims.UNTESTED]
     console = Console()
@@ -170,4 +170,4 @@ def _print_claims(report: Report) -> None:
         console.print(f"{untested} claims of other figures were not tested")
     for panel in report.panels:
         if panel.published:
-            console.print(published.sentence(panel.published, panel.runs))
+            console.print(analysis.summarise_agreement(panel.published, panel.runs))

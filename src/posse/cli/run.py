@@ -78,7 +78,7 @@ def run(
             if target.is_dir():
                 raise ValueError(f"{target} is a folder: choose another --output")
         if report:
-            writing.check(page)
+            writing.check_folder(page)
         if not os.access(output, os.W_OK):
             raise ValueError(f"{output} is not writable: choose another --output")
     _refuse_too_large(experiment)
@@ -98,7 +98,7 @@ def run(
             write_comparison(comparison, experiment.title, [figure])
             typer.echo(figure)
         if report:
-            typer.echo(writing.write(comparison, page, title, saved=data))
+            typer.echo(writing.write_report(comparison, page, title, saved=data))
 
 
 def _run_experiment(

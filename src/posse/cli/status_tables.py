@@ -32,7 +32,7 @@ class Trends:
 def draw_sparkline(cells: Cells, low: float, high: float, unicode: bool = True) -> str:
     """Draw numbers between low and high as one character each; a blank for None.
 
-    >>> drawn([0.0, 0.5, None, 1.0], 0.0, 1.0)
+    >>> draw_sparkline([0.0, 0.5, None, 1.0], 0.0, 1.0)
     '▁▅ █'
     """
     levels = BLOCKS if unicode else ASCII

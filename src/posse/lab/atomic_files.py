@@ -35,7 +35,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def _flush_to_disk(path: Path) -> None:
     """Wait until a file (or the names in a folder) is on the disk."""
-    # Windows only flushes what was opened for writing, POSIX opens folders for reading only
+    # Windows flushes only files opened for writing; POSIX opens folders only for reading.
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)

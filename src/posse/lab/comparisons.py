@@ -13,7 +13,6 @@ import numpy as np
 
 from posse import notebook_tables as markup
 from posse.lab.results import Result, describe_size
-from posse.lab.statistics import mean_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,11 +96,13 @@ class Comparison(Mapping[str, Result]):
         """
         import pandas as pd
 
+        from posse.lab.report.scoreboard import build_scoreboard
+
         rows = []
-        for result in self.values():
-            mean, error, low, high = mean_interval(result.regret[:, -1])
+        for score in build_scoreboard(self).rows:
+            mean, error, low, high = score.regret
             row = {"regret": mean, "standard_error": error, "low": low, "high": high}
-            share = result.best_arm_share()
+            share = score.best_arm_share
             rows.append(row if share is None else row | {"best_arm_share": share})
         table = pd.DataFrame(rows, index=pd.Index(list(self), name="algorithm"), dtype=float)
         if self.is_mixed:
@@ -156,7 +157,7 @@ class Comparison(Mapping[str, Result]):
         """
         from posse.lab.report import writer as writing
 
-        return writing.write(self, Path(folder), title)
+        return writing.write_report(self, Path(folder), title)
 
     def _first_result(self) -> Result:
         return next(iter(self.results.values()))

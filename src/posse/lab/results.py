@@ -265,14 +265,14 @@ class Result:
 
     def best_arm_share(self) -> float | None:
         """Give the share of pulls of a best arm, where the settings have the true means."""
-        if (means := self._fixed_means()) is None:
+        if (means := self.fixed_means()) is None:
             return None
         best = means == means.max()
         total = self.pulls.sum(dtype=np.int64)
         return float(self.pulls[:, :, best].sum(dtype=np.int64) / total) if total else None
 
-    def _fixed_means(self) -> NDArray[np.float64] | None:
-        """The true means (arms,) in the settings, if all agents and rounds have the same."""
+    def fixed_means(self) -> NDArray[np.float64] | None:
+        """Give the true means (arms,) in the settings, if all agents and rounds have the same."""
         bandit = self.settings.get("bandit")
         if not isinstance(bandit, dict) or "drift" in bandit or "site_sd" in bandit:
             return None  # the best arm differs by round or agent
@@ -327,7 +327,7 @@ class Result:
         """Write a page of curve, tails and settings, as `Comparison.report`; return its path."""
         from posse.lab.report import writer as writing
 
-        return writing.write(self, Path(folder), title)
+        return writing.write_report(self, Path(folder), title)
 
 
 def describe_size(result: Result, engine: str) -> str:

@@ -20,6 +20,7 @@ from posse.live.experiment.experiment import Experiment
 from posse.live.experiment.experiment import Silence as Silence
 from posse.live.experiment.history import Kind
 from posse.live.membership import heartbeats as statuses
+from posse.live.membership.answers import NetworkAnswer
 from posse.live.membership.heartbeats import Presence
 from posse.live.membership.network_view import network
 from posse.live.membership.records import Status, StatusMessage
@@ -379,7 +380,7 @@ class Node:
             refused.update(each.refusals())
         return refused
 
-    def network(self) -> dict[str, Any]:
+    def network(self) -> NetworkAnswer:
         """The neighbours, all agents and links that are known, and what was refused and why."""
         now = self.clock()
         experiments = dict(self.experiments)

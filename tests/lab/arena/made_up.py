@@ -3,17 +3,26 @@
 import math
 import random
 
-from posse.lab.arena import report_data as data
 from posse.lab.arena.report_data import (
+    ArenaProvenance,
     ArenaReport,
-    Curve,
     Entrant,
+    InstanceRefusal,
     InstanceReport,
-    Made,
-    Refusal,
-    Score,
-    Standing,
+    LeaderboardRow,
 )
+from posse.lab.report.curves import Curve
+from posse.lab.report.scoreboard import (
+    BETTER,
+    REFERENCE,
+    UNDECIDED,
+    WORSE,
+    PairedDifference,
+    Scoreboard,
+    ScoreRow,
+    Tail,
+)
+from posse.lab.statistics import Estimate
 
 # name, source, rival, regret over the reference's, numbers sent a round
 ALGORITHMS = [
@@ -62,7 +71,9 @@ def report(n_instances=24, algorithms=ALGORITHMS, runs=200, seed=1, mode="full")
     instances = [_instance(i + 1, algorithms, runs, draw) for i in range(n_instances)]
     return ArenaReport(
         title="Posse arena",
-        made=Made(mode, runs, 7, 3725.0, {"posse": "0.2", "numpy": "2.3"}, "x86_64, 2 threads"),
+        made=ArenaProvenance(
+            mode, runs, 7, 3725.0, {"posse": "0.2", "numpy": "2.3"}, "x86_64, 2 threads"
+        ),
         reference="dec-TS",
         entrants=entrants,
         standings=_standings(entrants, instances),
@@ -77,12 +88,12 @@ def _instance(number, algorithms, runs, draw):
     reference = None
     for name, source, rival, ratio, sent in algorithms:
         if number % 12 == 9 and rival in ("Dist-UCB", "Tree-TS", "Tree-RandUCB"):
-            refusals.append(Refusal(name, WHY))
+            refusals.append(InstanceRefusal(name, WHY))
             continue
         mean = level * (1.0 if name == "dec-TS" else ratio * math.exp(draw.gauss(0, 0.25)))
         reference = mean if name == "dec-TS" else reference
         scores.append(_score(name, source, mean, sent, reference, runs, draw))
-    scores.sort(key=lambda score: score.mean)
+    scores = _fronted(sorted(scores, key=lambda score: score.regret.mean))
     return InstanceReport(
         number=number,
         name=NETWORKS[number % len(NETWORKS)],
@@ -96,52 +107,64 @@ def _instance(number, algorithms, runs, draw):
         runs=runs,
         lower_bound=None if number % 5 == 0 else 0.3 * level,
         mixed=number % 2 == 0,
-        scores=_fronted(scores),
+        scoreboard=Scoreboard("dec-TS", scores),
+        curves=[_curve(score) for score in scores],
         refusals=refusals,
     )
 
 
 def _score(name, source, mean, sent, reference, runs, draw):
-    error = 0.3 * mean / math.sqrt(runs) if runs > 1 else None
+    error = 0.3 * mean / math.sqrt(runs) if runs > 1 else math.nan
     gap = None if name == "dec-TS" or reference is None else mean - reference
-    near = None if error is None or gap is None else abs(gap) < 3 * error
-    verdict = data.REFERENCE if gap is None else data.UNDECIDED if near in (None, True) else None
-    return Score(
+    difference, verdict = None, REFERENCE
+    if gap is not None:
+        ends = Estimate(gap, error, gap - 1.5 * error, gap + 1.5 * error)
+        known = runs > 1
+        p, adjusted_p = (0.001, 0.02) if known else (None, None)
+        difference = PairedDifference(name, "dec-TS", ends, p, adjusted_p)
+        far = known and abs(gap) >= 3 * error
+        verdict = (BETTER if gap < 0 else WORSE) if far else UNDECIDED
+    return ScoreRow(
         algorithm=name,
         engine="compiled" if source != "yours" else "reference",
         runs=runs,
-        mean=mean,
-        standard_error=error,
-        low=None if error is None else mean - 2 * error,
-        high=None if error is None else mean + 2 * error,
-        difference=gap,
-        difference_low=None if gap is None or error is None else gap - 1.5 * error,
-        difference_high=None if gap is None or error is None else gap + 1.5 * error,
-        p=None if gap is None or error is None else 0.001,
-        adjusted_p=None if gap is None or error is None else 0.02,
-        verdict=verdict or (data.BETTER if gap < 0 else data.WORSE),
+        regret=Estimate(mean, error, mean - 2 * error, mean + 2 * error),
+        difference=difference,
+        verdict=verdict,
         ratio=None if reference is None else mean / reference,
-        percentile_95=mean * 1.6 if runs >= 20 else None,
-        percentile_99=mean * 2.4 if runs >= 200 else None,
-        worst_agent=mean * 1.8,
-        wrong_share=min(1.0, draw.random() * 0.1),
-        numbers_sent=sent,
         rank=None if source == "bound" else 1,
+        shared_rank=None if source == "bound" else 1.0,
         on_front=False,
-        curve=Curve([1, 10], [0.0, mean], [None, None], [None, None]),
+        best_arm_share=None,
+        tail=Tail(
+            lowest_run=mean * 0.5,
+            median_run=mean,
+            percentile_95=mean * 1.6 if runs >= 20 else None,
+            percentile_99=mean * 2.4 if runs >= 200 else None,
+            worst_run=mean * 3,
+            worst_run_number=0,
+            wrong_leader=min(1.0, draw.random() * 0.1),
+        ),
+        worst_agent=mean * 1.8,
+        numbers_sent=None if sent is None else Estimate(sent, 0.0, sent, sent),
+        sent_per_round=sent,
     )
+
+
+def _curve(score):
+    return Curve(score.algorithm, [1, 10], [0.0, score.regret.mean], [None, None], [None, None])
 
 
 def _fronted(scores):
     from dataclasses import replace
 
     def beaten(score):
-        if score.numbers_sent is None or score.rank is None:
+        if score.sent_per_round is None or score.rank is None:
             return True
         return any(
-            other.mean < score.mean and (other.numbers_sent or 0.0) <= score.numbers_sent
+            other.regret.mean < score.regret.mean and other.sent_per_round <= score.sent_per_round
             for other in scores
-            if other.numbers_sent is not None
+            if other.sent_per_round is not None
         )
 
     return [replace(score, rank=score.rank and i + 1, on_front=not beaten(score))
@@ -154,7 +177,7 @@ def _standings(entrants, instances):
         scores = [
             (instance.number, score)
             for instance in instances
-            for score in instance.scores
+            for score in instance.scoreboard.rows
             if score.algorithm == entrant.name
         ]
         ratios = [score.ratio for _, score in scores if score.ratio is not None]
@@ -166,7 +189,7 @@ def _standings(entrants, instances):
             continue
         verdicts = [score.verdict for _, score in scores]
         worst = max(((score.ratio or 0.0, number) for number, score in scores), default=None)
-        found[entrant.rival] = Standing(
+        found[entrant.rival] = LeaderboardRow(
             algorithm=entrant.rival,
             source=entrant.source,
             rank=1 if entrant.ranked else None,
@@ -176,10 +199,10 @@ def _standings(entrants, instances):
             ratio_high=None if ratio is None else ratio * 1.03,
             mean_rank=4.5 if entrant.ranked else None,
             firsts=3,
-            better=verdicts.count(data.BETTER),
-            worse=verdicts.count(data.WORSE),
-            undecided=verdicts.count(data.UNDECIDED),
-            numbers_sent=scores[0][1].numbers_sent,
+            better=verdicts.count(BETTER),
+            worse=verdicts.count(WORSE),
+            undecided=verdicts.count(UNDECIDED),
+            numbers_sent=scores[0][1].sent_per_round,
             on_front=False,
             worst_ratio=worst[0] if ratio is not None else None,
             worst_instance=worst[1] if ratio is not None else None,

@@ -13,15 +13,15 @@ from posse.lab.arena import standings as report
 from posse.lab.arena import suite
 from posse.lab.arena.tournament import Arena, Form
 from posse.lab.report.pages import arena as page
-from posse.lab.report.pages.arena import command
+from posse.lab.report.pages.arena import write_command
 
 RUNS, ROUNDS, SEED = 3, 20, 5
-INSTANCES = suite.suite().contextual
+INSTANCES = suite.load_suite().contextual
 
 
 def arena_of(instances, folder):
     """All players, for a few rounds."""
-    players = line_up.line_up(suite.CONTEXTS)
+    players = line_up.list_players(suite.CONTEXTS)
     return Arena(instances, players, Form("custom", RUNS, ROUNDS, SEED), folder)
 
 
@@ -30,10 +30,12 @@ def test_instances_are_numbered_by_themselves_and_have_contexts():
     assert len({each.name for each in INSTANCES}) == len(INSTANCES)
     assert all(isinstance(each.bandit, ContextualBandit) for each in INSTANCES)
     assert all(len(each.name) <= 24 for each in INSTANCES)
-    assert not any(isinstance(each.bandit, ContextualBandit) for each in suite.suite().instances)
-    assert [each.number for each in suite.chosen("2-3", suite.CONTEXTS)] == [2, 3]
+    assert not any(
+        isinstance(each.bandit, ContextualBandit) for each in suite.load_suite().instances
+    )
+    assert [each.number for each in suite.choose_instances("2-3", suite.CONTEXTS)] == [2, 3]
     with pytest.raises(ValueError, match="suite 'context' is unknown: did you mean 'contexts'"):
-        suite.chosen(None, "context")
+        suite.choose_instances(None, "context")
     text = (Path(__file__).parents[3] / "docs" / "arena.md").read_text("utf-8")
     for each in INSTANCES:
         row = each.number, each.name, each.arms, each.graph, each.horizon, each.why
@@ -48,10 +50,10 @@ def test_everybody_can_play_everything_but_a_tree_under_gossip(tmp_path):
 
 
 def test_scores_are_those_of_a_comparison(tmp_path):
-    (instance,) = suite.chosen("6", suite.CONTEXTS)
+    (instance,) = suite.choose_instances("6", suite.CONTEXTS)
     played = arena_of([instance], tmp_path)
-    played.play(threads=1)
-    made = report.report_of(played, 1.0, "1 thread")
+    played.play_missing(threads=1)
+    made = report.build_report(played, 1.0, "1 thread")
     compared = posse.compare(
         instance.bandit,
         instance.network,
@@ -63,20 +65,20 @@ def test_scores_are_those_of_a_comparison(tmp_path):
     )
     (shown,) = made.instances
     assert shown.lower_bound is None
-    assert {score.algorithm for score in shown.scores} == set(compared)
-    for score in shown.scores:
+    assert {score.algorithm for score in shown.scoreboard.rows} == set(compared)
+    for score in shown.scoreboard.rows:
         result = compared[score.algorithm]
-        assert score.mean == pytest.approx(result.regret[:, -1].mean())
+        assert score.regret.mean == pytest.approx(result.regret[:, -1].mean())
         worst = result.agent_regret[:, :, -1].max(axis=1).mean()
         assert score.worst_agent == pytest.approx(worst)
-        assert score.wrong_share is None
+        assert score.tail.wrong_leader is None
         sent = result.numbers_sent[:, -1].mean() / ROUNDS
-        assert score.numbers_sent == pytest.approx(sent)
+        assert score.sent_per_round == pytest.approx(sent)
     np.testing.assert_allclose(
         [row.ratio for row in made.standings if row.algorithm == line_up.REFERENCE], 1
     )
     told = f"--suite contexts --horizon {ROUNDS} --runs {RUNS} --seed {SEED} --instances 6"
-    assert command(made) == f"posse arena {told}"
+    assert write_command(made) == f"posse arena {told}"
     written = page.render(made)
     assert "with contexts, ranked" in written
     assert "no lower bound is shown" in written

@@ -60,7 +60,7 @@ def mine(tmp_path, monkeypatch):
 
 
 def test_everybody_has_a_source_and_plays_something():
-    players = line_up.line_up()
+    players = line_up.list_players()
     assert next(iter(players)) == line_up.REFERENCE
     for name, player in players.items():
         assert player.name == name
@@ -69,7 +69,7 @@ def test_everybody_has_a_source_and_plays_something():
 
 
 def test_every_algorithm_plays_every_instance_or_says_why_not(tmp_path):
-    arena = Arena(suite.suite().instances, line_up.line_up(), TINY, tmp_path)
+    arena = Arena(suite.load_suite().instances, line_up.list_players(), TINY, tmp_path)
     names = list(arena.players)
     every = [(instance.number, name) for instance in arena.instances for name in names]
     assert set(arena.jobs) | set(arena.refusals) == set(every)
@@ -85,18 +85,18 @@ def test_every_algorithm_plays_every_instance_or_says_why_not(tmp_path):
 
 
 def test_algorithms_are_chosen_by_name_and_the_reference_always_plays():
-    assert list(line_up.chosen(["DDUCB"])) == ["dec-TS", "DDUCB"]
+    assert list(line_up.choose_players(["DDUCB"])) == ["dec-TS", "DDUCB"]
     with pytest.raises(ValueError, match="is unknown: allowed are dec-TS"):
-        line_up.chosen(["nobody"])
+        line_up.choose_players(["nobody"])
 
 
 def test_a_stranger_is_a_class_or_an_instance(mine):
-    players = strangers.own([f"{mine}:Uniform", f"{mine}:made"], line_up.line_up())
+    players = strangers.load_players([f"{mine}:Uniform", f"{mine}:made"], line_up.list_players())
     assert list(players) == ["Uniform", "made"]
     assert {player.entrant.source for player in players.values()} == {data.YOURS}
-    (twice,) = strangers.own([f"{mine}:Uniform"], ["Uniform"])
+    (twice,) = strangers.load_players([f"{mine}:Uniform"], ["Uniform"])
     assert twice == "Uniform (yours)"
-    (dotted,) = strangers.own([f"{mine.stem}:Uniform"], [])
+    (dotted,) = strangers.load_players([f"{mine.stem}:Uniform"], [])
     assert dotted == "Uniform"
 
 
@@ -105,7 +105,7 @@ def test_a_stranger_is_a_class_or_an_instance(mine):
     [
         ("Uniform", "is named as in mine.py:MyAlgorithm"),
         ("{mine}:Nobody", "has no 'Nobody'"),
-        ("{mine}:Wants", "cannot be made without arguments: TypeError"),
+        ("{mine}:Wants", "cannot be created without arguments: TypeError"),
         ("{mine}:number", "needs init, choose and learn|must .* init"),
         ("nowhere.py:Uniform", "there is no file nowhere.py"),
         ("no_such_module:Uniform", "cannot be imported: ModuleNotFoundError"),
@@ -117,26 +117,26 @@ def test_strangers_that_are_refused_in_a_sentence(mine, text, why):
     for name in ("json.py", "a-b.py"):
         (mine.parent / name).write_text("Uniform = None")
     with pytest.raises(ValueError, match=why):
-        strangers.own([text.format(mine=mine)], [])
+        strangers.load_players([text.format(mine=mine)], [])
 
 
 def test_what_a_stranger_cannot_play_is_a_refusal_and_costs_the_others_nothing(mine, tmp_path):
-    players = line_up.chosen(["dec-TS"]) | strangers.own(
-        [f"{mine}:Uniform", f"{mine}:Late"], line_up.line_up()
+    players = line_up.choose_players(["dec-TS"]) | strangers.load_players(
+        [f"{mine}:Uniform", f"{mine}:Late"], line_up.list_players()
     )
-    arena = Arena(suite.chosen("4,16,23"), players, TINY, tmp_path)
+    arena = Arena(suite.choose_instances("4,16,23"), players, TINY, tmp_path)
     assert arena.refusals == {
         (4, "Uniform"): "Uniform does not like 17 arms",
         (4, "Late"): "Uniform does not like 17 arms",
     }
-    arena.play(threads=1)
+    arena.play_missing(threads=1)
     assert arena.refusals[23, "Late"].startswith("failed while it played: ")
     assert "tired" in arena.refusals[23, "Late"]
-    assert set(arena.results(arena.instances[2])) == {"dec-TS", "Uniform"}
-    assert set(arena.results(arena.instances[1])) == {"dec-TS", "Uniform", "Late"}
+    assert set(arena.load_results(arena.instances[2])) == {"dec-TS", "Uniform"}
+    assert set(arena.load_results(arena.instances[1])) == {"dec-TS", "Uniform", "Late"}
 
 
 def test_a_stranger_that_can_play_nothing_is_refused(mine, tmp_path):
-    players = line_up.chosen(["dec-TS"]) | strangers.own([f"{mine}:Never"], [])
+    players = line_up.choose_players(["dec-TS"]) | strangers.load_players([f"{mine}:Never"], [])
     with pytest.raises(ValueError, match=r"Never can play none of the instances: .*KeyError"):
-        Arena(suite.chosen("16,23"), players, TINY, tmp_path)
+        Arena(suite.choose_instances("16,23"), players, TINY, tmp_path)

@@ -8,7 +8,6 @@ import pytest
 
 import posse
 from posse.lab.arena import players as line_up
-from posse.lab.arena import report_data as data
 from posse.lab.arena import report_data as tables
 from posse.lab.arena import standings as report
 from posse.lab.arena import suite
@@ -18,9 +17,10 @@ from posse.lab.arena.tournament import (
     QUICK_STEPS,
     Arena,
     Form,
-    form,
-    workers_for,
+    choose_form,
+    choose_workers,
 )
+from posse.lab.report import scoreboard
 
 NAMES = ["isolated TS", "DDUCB", "UCB-Network", "UCB-Network (KL)", "centralized TS"]
 RUNS, ROUNDS, SEED = 12, 60, 5
@@ -30,18 +30,18 @@ RUNS, ROUNDS, SEED = 12, 60, 5
 def played(tmp_path_factory):
     """Three instances, of which DDUCB cannot play gossip."""
     arena = Arena(
-        suite.chosen("16,21,23"),
-        line_up.chosen(NAMES),
+        suite.choose_instances("16,21,23"),
+        line_up.choose_players(NAMES),
         Form("custom", RUNS, ROUNDS, SEED),
         tmp_path_factory.mktemp("arena"),
     )
-    arena.play(threads=1)
+    arena.play_missing(threads=1)
     return arena
 
 
 @pytest.fixture(scope="module")
 def made(played):
-    return report.report_of(played, 1.5, "2 threads")
+    return report.build_report(played, 1.5, "2 threads")
 
 
 def compared(instance, players):
@@ -58,65 +58,71 @@ def compared(instance, players):
 
 def scores_of(made, number):
     (instance,) = [each for each in made.instances if each.number == number]
-    return {score.algorithm: score for score in instance.scores}
+    return {score.algorithm: score for score in instance.scoreboard.rows}
 
 
 def test_scores_are_those_of_a_comparison(played, made):
-    (instance,) = suite.chosen("16")
+    (instance,) = suite.choose_instances("16")
     results = compared(instance, played.players)
     scores = scores_of(made, 16)
+    drawn = {curve.name: curve for curve in made.instances[0].curves}
     assert set(scores) == {"dec-TS", *NAMES}
     dec_ts = results["dec-TS"].regret[:, -1]
     for name, result in results.items():
         score, final = scores[name], result.regret[:, -1]
-        assert score.mean == pytest.approx(final.mean())
-        assert score.standard_error == pytest.approx(final.std(ddof=1) / math.sqrt(RUNS))
+        assert score.regret.mean == pytest.approx(final.mean())
+        assert score.regret.standard_error == pytest.approx(final.std(ddof=1) / math.sqrt(RUNS))
         assert score.engine == result.engine
         assert score.ratio == pytest.approx(final.mean() / dec_ts.mean())
         assert score.worst_agent == pytest.approx(result.agent_regret[:, :, -1].max(axis=1).mean())
-        assert score.numbers_sent == pytest.approx(result.numbers_sent[:, -1].mean() / ROUNDS)
+        assert score.sent_per_round == pytest.approx(result.numbers_sent[:, -1].mean() / ROUNDS)
         wrong = [
             result.means[run][np.argmax(result.pulls[run].sum(axis=0))] < result.means[run].max()
             for run in range(RUNS)
         ]
-        assert score.wrong_share == pytest.approx(np.mean(wrong))
-        assert (score.percentile_95, score.percentile_99) == (None, None)  # of 12 runs
-        assert score.curve.times[-1] == ROUNDS
-        assert score.curve.mean[-1] == pytest.approx(score.mean)
+        assert score.tail.wrong_leader == pytest.approx(np.mean(wrong))
+        assert (score.tail.percentile_95, score.tail.percentile_99) == (None, None)  # of 12 runs
+        assert drawn[name].times[-1] == ROUNDS
+        assert drawn[name].mean[-1] == pytest.approx(score.regret.mean)
         if name == "dec-TS":
-            assert (score.difference, score.p, score.verdict) == (None, None, data.REFERENCE)
+            assert (score.difference, score.verdict) == (None, scoreboard.REFERENCE)
         else:
-            assert score.difference == pytest.approx((final - dec_ts).mean())
-            assert score.difference_low <= score.difference <= score.difference_high
-            assert score.adjusted_p >= score.p
+            pair = score.difference
+            assert (pair.first, pair.second) == (name, "dec-TS")
+            assert pair.difference.mean == pytest.approx((final - dec_ts).mean())
+            assert pair.difference.low <= pair.difference.mean <= pair.difference.high
+            assert pair.adjusted_p >= pair.p
 
 
 def test_verdicts_follow_from_what_holm_leaves(made):
-    scores = [score for instance in made.instances for score in instance.scores]
-    known = [score for score in scores if score.p is not None]
-    assert len(known) == 5 + 4 + 5
-    smallest = min(known, key=lambda score: score.p)
-    assert smallest.adjusted_p == pytest.approx(min(1.0, smallest.p * len(known)))
-    for score in known:
-        expected = data.UNDECIDED
-        if score.adjusted_p < 0.05:
-            expected = data.BETTER if score.difference < 0 else data.WORSE
+    scores = [score for instance in made.instances for score in instance.scoreboard.rows]
+    compared = [score for score in scores if score.difference is not None]
+    assert len(compared) == 5 + 4 + 5
+    smallest = min((score.difference for score in compared), key=lambda pair: pair.p)
+    assert smallest.adjusted_p == pytest.approx(min(1.0, smallest.p * len(compared)))
+    for score in compared:
+        expected = scoreboard.UNDECIDED
+        if score.difference.adjusted_p < 0.05:
+            better = score.difference.difference.mean < 0
+            expected = scoreboard.BETTER if better else scoreboard.WORSE
         assert score.verdict == expected
-    assert {score.verdict for score in known} >= {data.WORSE, data.UNDECIDED}
+    verdicts = {score.verdict for score in compared}
+    assert verdicts >= {scoreboard.WORSE, scoreboard.UNDECIDED}
 
 
 def test_the_better_version_is_ranked_and_bounds_are_not(made):
     for instance in made.instances:
-        scores = {score.algorithm: score for score in instance.scores}
-        means = [score.mean for score in instance.scores]
+        rows = instance.scoreboard.rows
+        scores = {score.algorithm: score for score in rows}
+        means = [score.regret.mean for score in rows]
         assert means == sorted(means)
         published, kl = scores["UCB-Network"], scores["UCB-Network (KL)"]
-        better, other = sorted([published, kl], key=lambda score: score.mean)
+        better, other = sorted([published, kl], key=lambda score: score.regret.mean)
         assert better.rank >= 1
         assert other.rank is None
         assert not other.on_front
         assert scores["centralized TS"].rank is None
-        ranked = [score for score in instance.scores if score.rank is not None]
+        ranked = [score for score in rows if score.rank is not None]
         assert min(score.rank for score in ranked) == 1
         assert ranked[0].on_front  # who has least regret
         assert scores["isolated TS"].on_front  # who sends nothing
@@ -154,7 +160,7 @@ def test_standings_are_geometric_means_of_ratios(made):
 
 
 def test_the_lower_bound_and_the_notes_are_told(made):
-    (instance,) = suite.chosen("23")
+    (instance,) = suite.choose_instances("23")
     slope = posse.theory.lai_robbins(instance.bandit, 4)
     (shown,) = [each for each in made.instances if each.number == 23]
     assert shown.lower_bound == pytest.approx(slope * math.log(ROUNDS))
@@ -166,7 +172,7 @@ def test_the_lower_bound_and_the_notes_are_told(made):
 
 
 def test_report_and_table_are_files(made, tmp_path):
-    tables.write(made, tmp_path)
+    tables.write_data(made, tmp_path)
     assert json.loads((tmp_path / "report.json").read_text())["reference"] == "dec-TS"
     lines = (tmp_path / "table.csv").read_text().splitlines()
     assert lines[0].startswith("instance,name,n_agents,n_arms,horizon,algorithm,engine,runs,mean,")
@@ -175,42 +181,47 @@ def test_report_and_table_are_files(made, tmp_path):
 
 def test_what_was_played_is_not_played_again(played, made, monkeypatch):
     again = Arena(played.instances, played.players, played.form, played.folder)
-    assert again.missing == []
+    assert again.missing_jobs == []
     from posse.lab.jobs import workers
 
     monkeypatch.setattr(workers, "play_part", None)
-    again.play(threads=1)
-    assert report.report_of(again, 1.5, "2 threads") == made
+    again.play_missing(threads=1)
+    assert report.build_report(again, 1.5, "2 threads") == made
     more = Arena(played.instances, played.players, Form("custom", 14, ROUNDS, SEED), played.folder)
-    assert {runs for _, runs in more.missing} == {2}
+    assert {runs for _, runs in more.missing_jobs} == {2}
 
 
 def test_two_runs_claim_nothing(played):
     few = Arena(played.instances, played.players, Form("custom", 2, ROUNDS, SEED), played.folder)
-    made = report.report_of(few, 1.0, "2 threads")
-    scores = [score for instance in made.instances for score in instance.scores]
-    assert {score.verdict for score in scores} == {data.UNDECIDED, data.REFERENCE}
+    made = report.build_report(few, 1.0, "2 threads")
+    scores = [score for instance in made.instances for score in instance.scoreboard.rows]
+    verdicts = {score.verdict for score in scores}
+    assert verdicts == {scoreboard.UNDECIDED, scoreboard.REFERENCE}
     assert {score.rank for score in scores} == {None, 1}
     assert {row.rank for row in made.standings} == {None, 1}
     assert "2 runs decide nothing" in " ".join(made.notes)
 
 
 def test_forms():
-    quick, full = form(False, None, None, None), form(True, None, None, None)
-    assert (quick.mode, quick.runs, quick.seed) == ("quick", QUICK_RUNS, suite.suite().seed)
+    quick, full = choose_form(False, None, None, None), choose_form(True, None, None, None)
+    assert (quick.mode, quick.runs, quick.seed) == ("quick", QUICK_RUNS, suite.load_suite().seed)
     assert (full.mode, full.runs) == ("full", 200)
-    for instance in suite.suite().instances:
+    for instance in suite.load_suite().instances:
         assert full.horizon(instance) == instance.horizon
         assert quick.horizon(instance) <= QUICK_HORIZON
         assert quick.horizon(instance) * instance.network.n_agents <= QUICK_STEPS
-    assert form(False, 30, None, None).mode == form(True, None, 900, None).mode == "custom"
-    assert form(False, None, 900, 3).horizon(suite.chosen("6")[0]) == 900
+    assert (
+        choose_form(False, 30, None, None).mode
+        == choose_form(True, None, 900, None).mode
+        == "custom"
+    )
+    assert choose_form(False, None, 900, 3).horizon(suite.choose_instances("6")[0]) == 900
     for wrong in ({"runs": 1}, {"horizon": 0}, {"seed": -1}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
-            form(**{"full": False, "runs": None, "horizon": None, "seed": None, **wrong})
+            choose_form(**{"full": False, "runs": None, "horizon": None, "seed": None, **wrong})
 
 
 def test_processes_are_for_much_work_in_plain_python(played):
     (job,) = [job for key, job in played.jobs.items() if key == (16, "UCB-Network")]
     if job.engine == "reference":
-        assert workers_for([(job, 1)]) is None
+        assert choose_workers([(job, 1)]) is None

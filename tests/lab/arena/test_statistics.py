@@ -8,28 +8,34 @@ import pytest
 from scipy import stats
 
 from posse.lab.arena import standings as st
-from posse.lab.statistics import holm
+from posse.lab.report.scoreboard import PairedDifference, adjust_pairs, rank_algorithms
+from posse.lab.statistics import Estimate, holm
+
+
+def pair(first, second, difference, p):
+    """A pair before Holm's correction."""
+    return PairedDifference(first, second, Estimate(difference, 1.0, -1.0, 1.0), p)
 
 
 def test_ranks_count_those_that_are_better_beyond_doubt():
-    pairs = {
-        ("a", "b"): (-1.0, 1e-6),  # a is better than b
-        ("a", "c"): (-2.0, 1e-6),
-        ("b", "c"): (-1.0, 0.5),  # nobody knows
-        ("d", "a"): (9.0, 1e-6),  # d is worse than all
-        ("d", "b"): (9.0, 1e-6),
-        ("d", "c"): (9.0, 1e-6),
-    }
-    order = st.order(["a", "b", "c", "d"], pairs)
-    assert order.rank == {"a": 1, "b": 2, "c": 2, "d": 4}
-    assert order.shared == {"a": 1.0, "b": 2.5, "c": 2.5, "d": 4.0}
-    assert st.order(["alone"], {}).rank == {"alone": 1}
+    pairs = [
+        pair("a", "b", -1.0, 1e-6),  # a is better than b
+        pair("a", "c", -2.0, 1e-6),
+        pair("b", "c", -1.0, 0.5),  # nobody knows
+        pair("d", "a", 9.0, 1e-6),  # d is worse than all
+        pair("d", "b", 9.0, 1e-6),
+        pair("d", "c", 9.0, 1e-6),
+    ]
+    ranking = rank_algorithms(["a", "b", "c", "d"], adjust_pairs(pairs))
+    assert ranking.ranks == {"a": 1, "b": 2, "c": 2, "d": 4}
+    assert ranking.shared_ranks == {"a": 1.0, "b": 2.5, "c": 2.5, "d": 4.0}
+    assert rank_algorithms(["alone"], []).ranks == {"alone": 1}
 
 
 def test_ranks_are_corrected_for_the_number_of_pairs():
     names = [f"{k}" for k in range(10)]
-    pairs = {(a, b): (-1.0, 0.02) for a in names for b in names if a < b}
-    assert set(st.order(names, pairs).rank.values()) == {1}  # 0.02 x 45 is no evidence
+    pairs = adjust_pairs([pair(a, b, -1.0, 0.02) for a in names for b in names if a < b])
+    assert set(rank_algorithms(names, pairs).ranks.values()) == {1}  # 0.02 x 45 is no evidence
 
 
 def test_the_error_of_a_log_ratio_is_that_of_many_repetitions():

@@ -65,7 +65,7 @@ ARGUMENTS = {
 
 
 def test_the_suite_is_the_24_instances():
-    instances = suites.suite().instances
+    instances = suites.load_suite().instances
     assert [instance.number for instance in instances] == list(SUITE)
     assert len({instance.name for instance in instances}) == 24
     for instance in instances:
@@ -86,41 +86,41 @@ def test_the_suite_is_the_24_instances():
 
 
 def test_sigma_is_one_and_the_prior_misplaced_only_where_said():
-    for instance in suites.suite().instances:
+    for instance in suites.load_suite().instances:
         family = instance.bandit.family
         if family.name == "gaussian":
             assert (family.sigma, family.prior_mean, family.prior_sd) == (1, 0, 1)
 
 
 def test_instances_are_chosen_by_number():
-    numbers = [instance.number for instance in suites.chosen("1, 4,7-9")]
+    numbers = [instance.number for instance in suites.choose_instances("1, 4,7-9")]
     assert numbers == [1, 4, 7, 8, 9]
-    assert suites.chosen(None) == suites.suite().instances
-    assert suites.in_words(suites.chosen("4,1")) == "1,4"
+    assert suites.choose_instances(None) == suites.load_suite().instances
+    assert suites.format_numbers(suites.choose_instances("4,1")) == "1,4"
     for text in ("25", "0", "3-2", "a", "", "1,,2"):
         with pytest.raises(ValueError, match="instances must"):
-            suites.chosen(text)
+            suites.choose_instances(text)
 
 
 def test_the_lower_bound_is_that_of_the_theory():
-    (instance,) = suites.chosen("7")
+    (instance,) = suites.choose_instances("7")
     means = np.array([SMALL, SMALL])
     slope = theory.lai_robbins(instance.bandit, 36)
-    assert suites.lower_bound(instance, means, 5000) == pytest.approx(slope * math.log(5000))
+    assert suites.lai_robbins_bound(instance, means, 5000) == pytest.approx(slope * math.log(5000))
     # by the definition: 2 sigma^2 / gap ln T / N
     plain = sum(2 / (0.5 - mean) for mean in SMALL[1:]) * math.log(5000) / 36
-    assert suites.lower_bound(instance, means, 5000) == pytest.approx(plain)
+    assert suites.lai_robbins_bound(instance, means, 5000) == pytest.approx(plain)
 
 
 def test_the_lower_bound_of_an_arm_is_never_more_than_playing_it_always():
-    (instance,) = suites.chosen("13")
+    (instance,) = suites.choose_instances("13")
     means = np.array([[0.0, -1e-6], [0.0, -1.0]])
     arm = 2 / 60 * math.log(3000)
-    assert suites.lower_bound(instance, means, 3000) == pytest.approx((3000e-6 + arm) / 2)
+    assert suites.lai_robbins_bound(instance, means, 3000) == pytest.approx((3000e-6 + arm) / 2)
 
 
 def test_the_page_of_the_arena_lists_the_instances_as_they_are():
     page = (Path(__file__).parents[3] / "docs" / "arena.md").read_text("utf-8")
-    for each in suites.suite().instances:
+    for each in suites.load_suite().instances:
         row = each.number, each.name, each.arms, each.graph, each.horizon, each.why
         assert f"| {' | '.join(map(str, row))} |" in page

@@ -64,6 +64,18 @@ def done(folder, some):
 
 
 class TestParts:
+    def test_settings_are_computed_once_a_job(self, tmp_path, monkeypatch):
+        """Neither every part nor every file of a job encodes its bandit and network again."""
+        encoded = []
+        encode_bandit = encode.encode_bandit
+        monkeypatch.setattr(
+            encode, "encode_bandit", lambda bandit: encoded.append(bandit) or encode_bandit(bandit)
+        )
+        some = job(25)
+        done(tmp_path, some)
+        done(tmp_path, some)
+        assert len(encoded) == 1
+
     def test_they_make_the_whole(self, tmp_path):
         told = []
         store = PartStore(tmp_path)
@@ -275,7 +287,7 @@ class TestDigest:
 
     def test_what_no_file_can_name_is_refused(self):
         bandit = posse.Bandit(posse.families.Gaussian(), lambda generator: generator.random(2))
-        with pytest.raises(ValueError, match=r"bandit\.means: .*lambda.* has no name"):
+        with pytest.raises(ValueError, match=r"bandit\.means: .*lambda.* cannot be imported"):
             digest(job(bandit=bandit))
 
 

@@ -209,14 +209,14 @@ def test_an_executor_that_stays_broken_is_said_so(tmp_path, inline, small_parts,
         return submit(function, part)
 
     monkeypatch.setattr(executor, "submit", submit_until)
-    with pytest.raises(WorkersLost, match=r"a worker died, .*processes .*the same call goes on"):
+    with pytest.raises(WorkersLost, match=r"a worker died .*processes .*repeat the call"):
         complete_jobs(jobs, store, executor=executor)
     assert working.files(tmp_path) == ["000000-000004.nc"]
 
 
 def test_what_is_cancelled_by_others_is_said_so(tmp_path, inline, small_parts):
     error = concurrent.futures.CancelledError()
-    with pytest.raises(WorkersLost, match=r"runs 0 to 4: cancelled, .*the same call goes on"):
+    with pytest.raises(WorkersLost, match=r"runs 0 to 4: cancelled, .*repeat the call"):
         complete_jobs(
             working.jobs("reference"), PartStore(tmp_path), executor=inline(failing=lambda k: error)
         )

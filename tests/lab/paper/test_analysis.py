@@ -6,7 +6,7 @@ import pytest
 import posse
 from posse.lab.jobs.results_cache import PartStore
 from posse.lab.paper import analysis, claims
-from posse.lab.paper.panels import IDS, Outcome, panel, run_panel
+from posse.lab.paper.panels import IDS, PanelOutcome, load_panel, run_panel
 from posse.lab.results import Result
 
 TIMES = np.unique(np.geomspace(1, 800, 40).astype(int))
@@ -16,71 +16,73 @@ def outcome(id_, finals, slopes=None, runs=30, spread=0.1, seed=0):
     """Curves a + b ln t that end at the given values, with a little noise."""
     rng = np.random.default_rng(seed)
     results = {}
-    for name in panel(id_).curves:
+    for name in load_panel(id_).curves:
         end = finals[name] + spread * rng.normal(size=(runs, 1))
         slope = (slopes or {}).get(name, finals[name] / 20)
         regret = np.maximum(end + slope * np.log(TIMES / TIMES[-1]), 0)
-        n_agents = panel(id_).curves[name].network.n_agents
-        n_arms = panel(id_).bandit.n_arms
+        n_agents = load_panel(id_).curves[name].network.n_agents
+        n_arms = load_panel(id_).bandit.n_arms
         pulls = np.zeros((runs, n_agents, n_arms), int)
         pulls[:, :, 0] = 700
         pulls[:, :, 1] = 100
         results[name] = Result(TIMES, regret, pulls, "reference", {})
-    return Outcome(panel(id_), results, 0)
+    return PanelOutcome(load_panel(id_), results, 0)
 
 
 class TestTable:
     def test_tails_beside_the_mean(self, tmp_path):
-        made = run_panel(panel("fig3"), PartStore(tmp_path), runs=12)
-        rows = {row.name: row for row in analysis.table(made)}
+        made = run_panel(load_panel("fig3"), PartStore(tmp_path), runs=12)
+        rows = {row.algorithm: row for row in analysis.score_panel(made).rows}
         for name, result in made.results.items():
             row, final = rows[name], result.regret[:, -1]
-            assert row.mean == pytest.approx(final.mean())
-            assert row.low < row.mean < row.high
-            assert row.percentile_95 == pytest.approx(np.percentile(final, 95))
+            assert row.regret.mean == pytest.approx(final.mean())
+            assert row.regret.low < row.regret.mean < row.regret.high
+            assert row.tail.percentile_95 == pytest.approx(np.percentile(final, 95))
             gap = 0.4 * (800 - result.pulls[:, :, 0])  # of each agent
             assert row.worst_agent == pytest.approx(gap.max(axis=1).mean())
-            assert row.worst_agent > row.mean
-            assert row.wrong_leader == 0.0
+            assert row.worst_agent > row.regret.mean
+            assert row.tail.wrong_leader == 0.0
 
     def test_lock_in_is_seen(self):
-        made = outcome("fig3", dict.fromkeys(panel("fig3").curves, 5.0), runs=10)
+        made = outcome("fig3", dict.fromkeys(load_panel("fig3").curves, 5.0), runs=10)
         pulls = made.results["3-ring"].pulls.copy()
         pulls[:3, :, [0, 4]] = pulls[:3, :, [4, 0]]
         locked = Result(TIMES, made.results["3-ring"].regret, pulls, "reference", {})
-        made = Outcome(made.panel, {**made.results, "3-ring": locked}, 0)
-        shares = {row.name: row.wrong_leader for row in analysis.table(made)}
+        made = PanelOutcome(made.panel, {**made.results, "3-ring": locked}, 0)
+        rows = analysis.score_panel(made).rows
+        shares = {row.algorithm: row.tail.wrong_leader for row in rows}
         assert shares == {"complete": 0, "5-ring": 0, "3-ring": 0.3, "grid 8 x 8": 0}
 
     def test_random_means_are_those_of_each_run(self, tmp_path):
         """Regret from pulls and gaps is the regret that the engine recorded."""
-        made = run_panel(panel("fig2a"), PartStore(tmp_path), runs=3)
+        made = run_panel(load_panel("fig2a"), PartStore(tmp_path), runs=3)
         for name, result in made.results.items():
-            from_pulls = np.einsum("rnk,rk->rn", result.pulls, made.gaps(name)).mean(axis=1)
+            from_pulls = np.einsum("rnk,rk->rn", result.pulls, made.gaps_of(name)).mean(axis=1)
             np.testing.assert_allclose(from_pulls, result.regret[:, -1], rtol=1e-9)
 
 
 def test_comparisons_are_corrected_for_all_of_them():
     ends = {"complete": 5.0, "5-ring": 5.0, "3-ring": 9.0, "grid 8 x 8": 9.05}
     made = {"fig3": outcome("fig3", ends)}
-    rows = analysis.comparisons(made)["fig3"]
-    assert [(row.first, row.second) for row in rows] == made["fig3"].panel.compared()
-    assert [row.significant for row in rows] == [False, True, False]
-    assert rows[1].difference == pytest.approx(-4, abs=0.2)
-    assert rows[1].low < rows[1].difference < rows[1].high
+    pairs = analysis.score_panels(made)["fig3"].pairs
+    assert [(pair.first, pair.second) for pair in pairs] == made["fig3"].panel.pairs_to_compare()
+    assert [pair.is_significant for pair in pairs] == [False, True, False]
+    mean, _, low, high = pairs[1].difference
+    assert mean == pytest.approx(-4, abs=0.2)
+    assert low < mean < high
 
 
 def test_the_least_slope():
     """16 gaps of 0.4 over 64 agents and a divergence of 0.4^2/2."""
-    made = outcome("fig5b", dict.fromkeys(panel("fig5b").curves, 8.0))
-    assert analysis.lai_robbins(made).slope == pytest.approx(16 * 0.4 / (64 * 0.08))
-    sizes = outcome("fig4a", dict.fromkeys(panel("fig4a").curves, 8.0))
-    assert analysis.lai_robbins(sizes) is None
+    made = outcome("fig5b", dict.fromkeys(load_panel("fig5b").curves, 8.0))
+    assert analysis.shared_least_slope(made).slope == pytest.approx(16 * 0.4 / (64 * 0.08))
+    sizes = outcome("fig4a", dict.fromkeys(load_panel("fig4a").curves, 8.0))
+    assert analysis.shared_least_slope(sizes) is None
 
 
 class TestClaims:
     def row(self, text, stated, published=None):
-        rows = claims.verdicts(stated, published or {})
+        rows = claims.judge_claims(stated, published or {})
         (row,) = [row for row in rows if text in row.claim]
         return row
 
@@ -100,8 +102,8 @@ class TestClaims:
         # what the stated runs cannot tell, the published ones do not settle
         assert self.verdict(text, same, right) == "undecided at 30 runs"
         assert self.verdict(text, wrong, same) == claims.FAILS
-        assert claims.failing(wrong) == {"fig3"}
-        assert claims.failing(right) == claims.failing(same) == set()
+        assert claims.find_failing_panels(wrong) == {"fig3"}
+        assert claims.find_failing_panels(right) == claims.find_failing_panels(same) == set()
         assert self.verdict(text, {}) == claims.UNTESTED
 
     @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ class TestClaims:
         gossip = made.results["gossip"]
         regret = curve(gossip.regret[:, -1:])
         new = Result(TIMES, regret, gossip.pulls, "reference", {})
-        return {"fig5a": Outcome(made.panel, {**made.results, "gossip": new}, 0)}
+        return {"fig5a": PanelOutcome(made.panel, {**made.results, "gossip": new}, 0)}
 
     def test_the_same_regret(self):
         text = "is that of the static complete network"
@@ -174,9 +176,9 @@ class TestClaims:
         assert ids == set(IDS) - {"published"}
         made = {}
         for id_ in ids:
-            short = type(panel(id_))(**{**vars(panel(id_)), "horizon": 60})
+            short = type(load_panel(id_))(**{**vars(load_panel(id_)), "horizon": 60})
             made[id_] = run_panel(short, PartStore(tmp_path), runs=2)
-        rows = claims.verdicts(made, {})
+        rows = claims.judge_claims(made, {})
         assert len(rows) == len(claims.CLAIMS)
         assert claims.UNTESTED not in {row.verdict for row in rows}
 
@@ -184,5 +186,5 @@ class TestClaims:
 def test_a_bandit_with_drawn_means_has_no_least_slope():
     ends = {"dec-TS": 5.0, "dec-Bayes-UCB": 5.0, "DDUCB": 50.0}
     ends |= {"coop-UCB, gamma 1.01": 60.0, "coop-UCB, gamma 2": 70.0}
-    assert analysis.lai_robbins(outcome("fig2a", ends)) is None
-    assert isinstance(panel("fig2a").bandit.means, posse.bandits.UniformMeans)
+    assert analysis.shared_least_slope(outcome("fig2a", ends)) is None
+    assert isinstance(load_panel("fig2a").bandit.means, posse.bandits.UniformMeans)

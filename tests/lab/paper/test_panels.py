@@ -9,25 +9,25 @@ import posse
 from posse import networks
 from posse.lab.compiled.registry import missing_kernel as missing
 from posse.lab.paper import panels
-from posse.lab.paper.panels import simulation_of, times
+from posse.lab.paper.panels import build_simulation, recorded_rounds
 
-ALL = {id_: panels.panel(id_) for id_ in panels.IDS}
-VARIANTS = [*ALL.values(), *(panel.published() for panel in ALL.values())]
+ALL = {id_: panels.load_panel(id_) for id_ in panels.IDS}
+VARIANTS = [*ALL.values(), *(panel.as_published_panel() for panel in ALL.values())]
 SEVENTEEN = (0.5, *[0.1] * 16)
 
 
 @pytest.mark.parametrize("id_", panels.IDS)
 def test_every_panel_runs_on_the_compiled_engine(id_):
-    for panel in (ALL[id_], ALL[id_].published()):
+    for panel in (ALL[id_], ALL[id_].as_published_panel()):
         for curve in panel.curves.values():
-            assert missing(simulation_of(panel, curve, 1, panel.horizon)) is None
+            assert missing(build_simulation(panel, curve, 1, panel.horizon)) is None
 
 
 @pytest.mark.parametrize("id_", panels.IDS)
 def test_every_panel_compares_curves_that_it_has(id_):
-    for panel in (ALL[id_], ALL[id_].published()):
-        assert panel.compared()
-        assert {name for pair in panel.compared() for name in pair} <= set(panel.curves)
+    for panel in (ALL[id_], ALL[id_].as_published_panel()):
+        assert panel.pairs_to_compare()
+        assert {name for pair in panel.pairs_to_compare() for name in pair} <= set(panel.curves)
         assert panel.title
         assert panel.caption.endswith(".")
 
@@ -37,13 +37,13 @@ def test_the_bandits_are_those_of_the_paper():
         assert ALL[id_].bandit == posse.Bandit.gaussian(SEVENTEEN)
     for id_ in ("fig3", "fig4a", "fig4b"):
         assert ALL[id_].bandit == posse.Bandit.bernoulli(SEVENTEEN)
-        assert ALL[id_].published().bandit == posse.Bandit.gaussian(SEVENTEEN)
+        assert ALL[id_].as_published_panel().bandit == posse.Bandit.gaussian(SEVENTEEN)
     assert [ALL[i].bandit.n_arms for i in ("fig2a", "fig2b")] == [20, 10]
 
 
 def test_the_networks_are_those_of_the_paper():
     def of(id_, published=False):
-        panel = ALL[id_].published() if published else ALL[id_]
+        panel = ALL[id_].as_published_panel() if published else ALL[id_]
         return [curve.network for curve in panel.curves.values()]
 
     assert set(of("fig1a")) == {networks.cycle(100)}
@@ -67,7 +67,7 @@ def test_the_networks_are_those_of_the_paper():
 def test_baselines_go_uncharged_as_published():
     for id_ in ("fig1a", "fig1b", "fig2a", "fig2b"):
         for name, curve in ALL[id_].curves.items():
-            published = ALL[id_].published().curves[name]
+            published = ALL[id_].as_published_panel().curves[name]
             if hasattr(curve.algorithm, "charge_initial"):
                 assert curve.algorithm.charge_initial
                 expected = dataclasses.replace(curve.algorithm, charge_initial=False)
@@ -96,19 +96,19 @@ def test_the_published_grid_matrix():
     ],
 )
 def test_figures_by_name(names, ids):
-    assert panels.chosen(names) == ids
+    assert panels.choose_panels(names) == ids
 
 
 def test_an_unknown_figure_suggests_the_nearest():
     with pytest.raises(ValueError, match=r"fig5b"):
-        panels.chosen(["fig5c"])
+        panels.choose_panels(["fig5c"])
 
 
 def test_recorded_rounds():
     for horizon in (1, 30, 800, 5000):
-        rounds = times(horizon)
+        rounds = recorded_rounds(horizon)
         assert rounds[0] == 1
         assert rounds[-1] == horizon
         assert (np.diff(rounds) > 0).all()
         assert len(rounds) < 400
-    assert {25, 50, 100, 200, 400, 800} <= set(times(800))
+    assert {25, 50, 100, 200, 400, 800} <= set(recorded_rounds(800))

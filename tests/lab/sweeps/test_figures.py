@@ -170,7 +170,9 @@ def test_a_paired_list_goes_by_any_key_that_tells_its_points_apart(paired):
 
 
 def test_the_report_is_one_page_with_everything(sweep, tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "_MOST", 1)  # figures are slow, and what holds of one holds of more
+    monkeypatch.setattr(
+        page, "MOST_FIGURES", 1
+    )  # figures are slow, and what holds of one holds of more
     path = sweep.report(tmp_path / "report")
     text = path.read_text()
     assert path == tmp_path / "report" / "index.html"
@@ -186,7 +188,7 @@ def test_the_report_is_one_page_with_everything(sweep, tmp_path, monkeypatch):
     written = pd.read_csv(path.parent / "table.csv")
     pd.testing.assert_frame_equal(written, sweep.table())
     assert text.count("<tr>") == 1 + len(written)
-    monkeypatch.setattr(page, "write", lambda made, folder: folder / "index.html")
+    monkeypatch.setattr(page, "write_page", lambda made, folder: folder / "index.html")
     assert sweep.report() == sweep.folder / "index.html"
 
 

@@ -104,7 +104,7 @@ class TestGrid:
             ({"a.b.": [1]}, "keys of a sweep are such as"),
             ({("a", "b"): [(1, 2), (3,)]}, r"each value of \(a & b\) must be a tuple of 2, got"),
             ({("a", "b"): [(1, 2)], "a": [1]}, "grid: a is there twice"),
-            ({"seed": [lambda: 0]}, "grid: seed: <function .*lambda.* has no name"),
+            ({"seed": [lambda: 0]}, "grid: seed: <function .*lambda.* cannot be imported"),
         ],
     )
     def test_what_is_none_is_refused(self, grid, sentence):
@@ -172,5 +172,5 @@ class TestKeys:
     def test_parts_without_a_name_are_refused(self):
         bandit = posse.Bandit(posse.families.Gaussian(), lambda generator: generator.random(2))
         unnamed = posse.Experiment(bandit, EXPERIMENT.network, EXPERIMENT.algorithms, horizon=3)
-        with pytest.raises(ValueError, match=r"bandit\.means: .*lambda.* has no name"):
+        with pytest.raises(ValueError, match=r"bandit\.means: .*lambda.* cannot be imported"):
             experiment_to_data(unnamed)

@@ -13,7 +13,8 @@ import pytest
 
 from posse.families import Bernoulli
 from posse.live.config.experiment_settings import ExperimentSettings
-from posse.live.experiment.experiment import Experiment, Silence, Wish
+from posse.live.experiment.decision_request import DecisionRequest
+from posse.live.experiment.experiment import Experiment, Silence
 from posse.live.store import Store
 
 RATES = {"red": 0.04, "green": 0.03, "new": 0.01}
@@ -42,7 +43,7 @@ def play(path, seconds, default, **options):
         with store.transaction():
             for _ in range(seconds):
                 now[0] += 1.0
-                made = one.choose_many([Wish()] * VISITORS)
+                made = one.choose_many([DecisionRequest()] * VISITORS)
                 rows += store.add_decisions(made)
                 for each in made:
                     won = generator.random() < RATES[each.arm]

@@ -300,7 +300,7 @@ def test_over_http_and_by_both_clients(node):
         assert 'posse_verdict_needed{experiment="default"} 2.99' in text
         assert "posse_verdict_evidence{" in text
         shapes = http.get("/openapi.json").json()["components"]["schemas"]
-        assert shapes["VerdictAnswer"]["properties"]["verdict"]["enum"]
+        assert shapes["Judgement"]["properties"]["verdict"]["enum"]
 
 
 def test_without_stop_it_is_not_found(tmp_path):

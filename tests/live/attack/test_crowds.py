@@ -62,7 +62,7 @@ def test_who_keeps_us_waiting_makes_place(node, crowded, halves, half):
     with dial(crowded) as raw:
         ask(raw)
         assert sum(map(is_open, kept)) == 2
-    assert get_traffic(node).refusals["too many connections"] == 1
+    assert get_traffic(node).refusals["too_many_connections"] == 1
 
 
 def test_who_is_being_answered_stays(node, crowded, halves, monkeypatch):
@@ -77,9 +77,9 @@ def test_who_is_being_answered_stays(node, crowded, halves, monkeypatch):
     monkeypatch.setattr(get_traffic(node).health, "is_ready", slow)
     kept = halves(crowded, 3, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     arrived(crowded, 3)
-    wait_until(lambda: all(each.keeps_waiting is None for each in crowded.state.connections))
+    wait_until(lambda: all(each.idle_since is None for each in crowded.state.connections))
     for _ in range(5):
-        refused(crowded, node, b"", 503, "too many connections")
+        refused(crowded, node, b"", 503, "too_many_connections")
     go_on.set()
     for raw in kept:
         assert raw.recv(65536).startswith(b"HTTP/1.1 200 ")
@@ -93,12 +93,12 @@ def test_requests_sent_ahead_have_a_limit(node, server):
         heads = b""
         while heads.count(b"HTTP/1.1 200 ") < MAX_PIPELINED:
             heads += raw.recv(65536)
-    assert get_traffic(node).refusals["too many requests at once"] == 0
+    assert get_traffic(node).refusals["too_many_pipelined"] == 0
     with dial(server) as raw, contextlib.suppress(ConnectionError):
         for _ in range(300):
             raw.sendall(good * 1000)
         pytest.fail("it took them all")
-    assert get_traffic(node).refusals["too many requests at once"] == 1
+    assert get_traffic(node).refusals["too_many_pipelined"] == 1
     with dial(server) as raw:
         ask(raw)
 
@@ -107,7 +107,7 @@ def test_headers_have_a_number(node, server):
     """Of 4 bytes each, 65,536 bytes of them took 2 MB, and 1000 such heads 2 GB."""
     many = b"a:\r\n" * (MAX_HEADERS + 1)
     for content in (HEAD + many, HEAD + many + b"\r\n"):
-        refused(server, node, content, 400, "too large a head")
+        refused(server, node, content, 400, "head_too_large")
     with dial(server) as raw:
         raw.sendall(HEAD + b"a:\r\n" * (MAX_HEADERS - 10) + b"Content-Length: 2\r\n\r\n{}")
         assert raw.recv(65536).startswith(b"HTTP/1.1 200 ")
@@ -124,7 +124,7 @@ def test_half_bodies_share_a_room(node, halves):
         with dial(server) as raw, contextlib.suppress(ConnectionError):
             raw.sendall(HEAD + large)
             assert read_all(raw)[:13] in (b"", b"HTTP/1.1 503 ")  # or it was still speaking
-        assert get_traffic(node).refusals["too many bytes at once"] == 1
+        assert get_traffic(node).refusals["body_memory_full"] == 1
         with dial(server) as raw:
             ask(raw)  # a small one needs no room
             raw.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % FREE_BODY_BYTES)

@@ -40,7 +40,7 @@ def look(server, later):
     """What the server does every second, as if it were later."""
     for connection in list(server.state.connections):
         loop = connection.loop
-        loop.call_soon_threadsafe(connection.look, loop.time() + later)
+        loop.call_soon_threadsafe(connection.check_deadlines, loop.time() + later)
 
 
 def arrived(server, number):
@@ -76,7 +76,7 @@ def test_a_large_head_in_one_segment_is_refused(node, server):
         assert raw.recv(65536).startswith(b"HTTP/1.1 200 ")
     for content in (HEAD + b"X: " + b"x" * 70_000, HEAD + b"X: y\r\n" * 12_000):
         content += b"\r\nContent-Length: 2\r\n\r\n{}"
-        refused(server, node, content, 400, "too large a head")
+        refused(server, node, content, 400, "head_too_large")
         good = HEAD + b"Content-Length: 2\r\n\r\n{}"
         with dial(server) as raw:  # also behind another request
             raw.sendall(good + content)
@@ -97,7 +97,7 @@ def test_what_comes_around_a_body_has_a_limit(node, server, noise):
         for _ in range(1000):  # more than buffers hold; not if it has hung up
             raw.sendall(noise)
         pytest.fail("it took them all")
-    assert get_traffic(node).refusals["too large a head"] == 1
+    assert get_traffic(node).refusals["head_too_large"] == 1
     assert node.counts["decisions"] == 0
 
 
@@ -148,7 +148,7 @@ def test_half_requests_are_closed_in_time(node, patient, half):
         if half:
             look(patient, 1001)
             assert read_all(raw).startswith(b"HTTP/1.1 408 ")
-            assert get_traffic(node).refusals["too slow"] == 1
+            assert get_traffic(node).refusals["too_slow"] == 1
     with dial(patient) as raw:
         raw.sendall(half)
         with dial(patient) as other:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from posse.live.experiment.experiment import Wish
+from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.store import Conflict, StoreError
 from tests.live.loopback import certified
 from tests.live.several import Certified, Several, table
@@ -89,7 +89,7 @@ def test_a_batch_keeps_to_controls_and_each_wish_has_its_own_answer(line):
     node.pause("checkout", "red")
     one = node.experiment("checkout")
     asked = (None, None), ("x", ["red"]), (None, ["green"]), (None, ["blue"])
-    made = one.choose_many([Wish(*each) for each in asked])
+    made = one.choose_many([DecisionRequest(*each) for each in asked])
     assert [getattr(each, "arm", type(each).__name__) for each in made] == [
         "green", "Conflict", "green", "ValueError",
     ]  # fmt: skip

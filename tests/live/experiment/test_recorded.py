@@ -9,7 +9,7 @@ import pytest
 import posse
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.experiment import Wish
+from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.store import StoreError, export_decisions
 from posse.live.store.decisions import ArmLists, pack_probabilities, unpack_probabilities
 from tests.live.http.test_request_batches import ask, wish
@@ -43,7 +43,7 @@ def test_every_line_says_what_was_allowed_then(one, tmp_path):
 
     def decide(allowed, asked=None):
         made = [shop.decide(allowed=asked)]
-        made += node.store.add_decisions(shop.choose_many([Wish(None, asked)] * 3))
+        made += node.store.add_decisions(shop.choose_many([DecisionRequest(None, asked)] * 3))
         expected.extend((each, allowed) for each in made)
 
     decide(["red", "green"])
@@ -99,7 +99,7 @@ def test_shares_change_in_a_running_agent(one):
 def test_new_arms_that_cannot_be_kept_on_disk_are_not_played(one, monkeypatch):
     """Else decisions would refer to a list of arms that nobody finds."""
     shop = one.nodes["a"].experiment("shop")
-    keep, full = shop.store.keep, [True]
+    keep, full = shop.store.write_record, [True]
 
     def fails(key, value):
         if full[0]:

@@ -9,7 +9,8 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.experiment import Experiment, Silence, Wish
+from posse.live.experiment.decision_request import DecisionRequest
+from posse.live.experiment.experiment import Experiment, Silence
 from posse.live.store import (
     Conflict,
     Disk,
@@ -366,7 +367,7 @@ def share_of_a_new_arm(path, silence, rewards, seed):
         with store.transaction():
             for turn in range(turns):
                 now[0] = window * turn / turns
-                made = store.add_decisions(only.choose_many([Wish()] * visits))
+                made = store.add_decisions(only.choose_many([DecisionRequest()] * visits))
                 new += sum(each.arm == "new" for each in made)
                 happened = [each.id for each in made if rng.random() < rates[each.arm]]
                 due += [(now[0] + rng.random() * window, id_) for id_ in happened]

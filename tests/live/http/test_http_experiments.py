@@ -107,7 +107,7 @@ def test_metrics_by_experiment_and_arm(http, both):
     )
     for arm, total, share in zip(arms, (2.0, 0.0, 1.0), (0.5, 0.25, 0.25), strict=True):
         labels = f'{{experiment="banner",arm="{arm}"}}'
-        assert float(lines[f"posse_reward_sum{labels}"]) == total
+        assert float(lines[f"posse_summed_rewards{labels}"]) == total
         assert float(lines[f"posse_share{labels}"]) == share
         low, mean, high = (float(lines[f"posse_mean{x}{labels}"]) for x in ("_low", "", "_high"))
         assert low < mean < high
@@ -123,6 +123,6 @@ def test_metrics_by_experiment_and_arm(http, both):
     assert lines['posse_request_seconds_bucket{route="steps",le="+Inf"}'] == "4"
     assert float(lines['posse_request_seconds_sum{route="steps"}']) > 0
     assert lines["posse_http_connections"] == "1"
-    assert lines['posse_http_refused_total{reason="too slow"}'] == "0"
+    assert lines['posse_http_refused_total{reason="too_slow"}'] == "0"
     assert float(lines["posse_start_time_seconds"]) > 1e9
     assert any(line.startswith("posse_info{version=") for line in lines)

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from posse.live.experiment.experiment import Wish
+from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.http.health import get_traffic
 from posse.live.http.request_batches import BatchRequest, RequestBatcher
 from posse.live.store import Conflict, RewardOutcome, StoreError, Unknown
@@ -23,7 +23,9 @@ def ask(node, *questions):
 
 
 def wish(node, *ids, allowed=None):
-    return BatchRequest(node.experiment(), decision_requests=[Wish(id_, allowed) for id_ in ids])
+    return BatchRequest(
+        node.experiment(), decision_requests=[DecisionRequest(id_, allowed) for id_ in ids]
+    )
 
 
 def reward(node, id_, value=1.0):

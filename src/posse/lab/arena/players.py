@@ -1,4 +1,7 @@
-"""The line-up: who plays in the arena, under which name, from which source, and who cannot."""
+"""Players of the arena: the line-up of built-in algorithms, and user-defined ones by import.
+
+A user-defined algorithm is a plugin: `mine.py:MyAlgorithm`, a class or an instance.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,17 @@ from posse.serialization import encode
 from posse.serialization.encode import find_repr_only
 
 REFERENCE = "dec-TS"
-RECORDED = 24  # rounds of a curve
+RECORDED_ROUNDS = 24  # of a curve
 KEEP = ("means", "messages")
-KEEP_WITH_CONTEXTS = ("agents", "messages")  # means would be those of every visit
+KEEP_WITH_CONTEXTS = (
+    "agents",
+    "messages",
+)  # means would be those of every visit, too many to store
 
 
 @dataclass(frozen=True)
 class Player:
-    """An algorithm and how the report speaks of it."""
+    """An algorithm and its entry in the report."""
 
     entrant: Entrant
     algorithm: Any
@@ -41,85 +47,86 @@ class Player:
 
     @property
     def is_yours(self) -> bool:
-        """Whether it is a stranger's."""
+        """Whether it is user-defined."""
         return self.entrant.source == data.YOURS
 
 
-def line_up(kind: str = PLAIN) -> dict[str, Player]:
-    """All algorithms of a class of the arena by name, in the order of the legend."""
+def list_players(kind: str = PLAIN) -> dict[str, Player]:
+    """List all algorithms of a suite by name, in the order of the legend."""
+    # The order is that of legends and tables: the paper's, baselines, rivals, ours, bounds.
     ts = policies.ThompsonSampling()
     bayes_ucb = policies.BayesUCB()
     rand_ucb = policies.RandUCB()
     if kind == CONTEXTS:
-        some = [
-            _player(REFERENCE, algorithms.Decentralized(ts), data.PAPER),
-            _player("dec-Bayes-UCB", algorithms.Decentralized(bayes_ucb), data.PAPER),
-            _player("flooding TS", algorithms.Flooding(ts), data.BASELINE),
-            _player("isolated TS", algorithms.Isolated(ts), data.BASELINE),
-            _player("isolated LinUCB", algorithms.LinUCB(), data.MEMORY),
-            _player("federated LinUCB", algorithms.FedLinUCB(), data.MEMORY),
-            _player("dec-RandUCB", algorithms.Decentralized(rand_ucb), data.OURS),
-            _player("Tree TS", algorithms.Tree(ts), data.OURS),
-            _player("centralized TS", algorithms.Centralized(ts), data.BOUND),
-            _player("centralized LinUCB", algorithms.LinUCB(data="all"), data.BOUND),
+        players = [
+            _make_player(REFERENCE, algorithms.Decentralized(ts), data.PAPER),
+            _make_player("dec-Bayes-UCB", algorithms.Decentralized(bayes_ucb), data.PAPER),
+            _make_player("flooding TS", algorithms.Flooding(ts), data.BASELINE),
+            _make_player("isolated TS", algorithms.Isolated(ts), data.BASELINE),
+            _make_player("isolated LinUCB", algorithms.LinUCB(), data.MEMORY),
+            _make_player("federated LinUCB", algorithms.FedLinUCB(), data.MEMORY),
+            _make_player("dec-RandUCB", algorithms.Decentralized(rand_ucb), data.OURS),
+            _make_player("Tree TS", algorithms.Tree(ts), data.OURS),
+            _make_player("centralized TS", algorithms.Centralized(ts), data.BOUND),
+            _make_player("centralized LinUCB", algorithms.LinUCB(data="all"), data.BOUND),
         ]
-        return {player.name: player for player in some}
-    some = [
-        _player(REFERENCE, algorithms.Decentralized(ts), data.PAPER),
-        _player("dec-Bayes-UCB", algorithms.Decentralized(bayes_ucb), data.PAPER),
-        _player("flooding TS", algorithms.Flooding(ts), data.BASELINE),
-        _player("isolated TS", algorithms.Isolated(ts), data.BASELINE),
-        _player("coop-UCB", algorithms.CoopUCB(), data.CODE),
-        _player("coop-UCB2", algorithms.CoopUCB2(), data.CODE),
-        _player("coop-UCL", algorithms.CoopUCL(), data.MEMORY),
-        _player("DDUCB", algorithms.DDUCB(), data.CODE),
-        *_both("UCB-Network", algorithms.UCBNetwork),
-        *_both("CO-UCB", algorithms.UCBNetwork, hops="diameter"),
-        *_both("Follow Your Leader", algorithms.FollowYourLeader),
-        *_both("ComEx", algorithms.ComEx),
-        *_both("Coop-SE", algorithms.CoopSE, other="gaussian"),
-        *_both("Dist-UCB", algorithms.DistUCB),
-        *_both("GosInE", algorithms.GosInE),
-        _player("DPE2", algorithms.DPE2()),
-        _player("dec-RandUCB", algorithms.Decentralized(rand_ucb), data.OURS),
-        _player("Tree TS", algorithms.Tree(ts), data.OURS),
-        _player("Tree RandUCB", algorithms.Tree(rand_ucb), data.OURS),
-        _player("centralized TS", algorithms.Centralized(ts), data.BOUND),
+        return {player.name: player for player in players}
+    players = [
+        _make_player(REFERENCE, algorithms.Decentralized(ts), data.PAPER),
+        _make_player("dec-Bayes-UCB", algorithms.Decentralized(bayes_ucb), data.PAPER),
+        _make_player("flooding TS", algorithms.Flooding(ts), data.BASELINE),
+        _make_player("isolated TS", algorithms.Isolated(ts), data.BASELINE),
+        _make_player("coop-UCB", algorithms.CoopUCB(), data.CODE),
+        _make_player("coop-UCB2", algorithms.CoopUCB2(), data.CODE),
+        _make_player("coop-UCL", algorithms.CoopUCL(), data.MEMORY),
+        _make_player("DDUCB", algorithms.DDUCB(), data.CODE),
+        *_make_versions("UCB-Network", algorithms.UCBNetwork),
+        *_make_versions("CO-UCB", algorithms.UCBNetwork, hops="diameter"),
+        *_make_versions("Follow Your Leader", algorithms.FollowYourLeader),
+        *_make_versions("ComEx", algorithms.ComEx),
+        *_make_versions("Coop-SE", algorithms.CoopSE, second_index="gaussian"),
+        *_make_versions("Dist-UCB", algorithms.DistUCB),
+        *_make_versions("GosInE", algorithms.GosInE),
+        _make_player("DPE2", algorithms.DPE2()),
+        _make_player("dec-RandUCB", algorithms.Decentralized(rand_ucb), data.OURS),
+        _make_player("Tree TS", algorithms.Tree(ts), data.OURS),
+        _make_player("Tree RandUCB", algorithms.Tree(rand_ucb), data.OURS),
+        _make_player("centralized TS", algorithms.Centralized(ts), data.BOUND),
     ]
-    return {player.name: player for player in some}
+    return {player.name: player for player in players}
 
 
-def _player(name: str, algorithm: Any, source: str | None = None, rival: str = "") -> Player:
-    """Rivals carry their source themselves."""
+def _make_player(name: str, algorithm: Any, source: str | None = None, rival: str = "") -> Player:
+    """Make a player; rivals carry their source themselves."""
     source = source or algorithm.source
     return Player(Entrant(name, source, rival or name, ranked=source != data.BOUND), algorithm)
 
 
-def _both(name: str, kind: Any, other: str = "kl", **settings: Any) -> list[Player]:
-    """A rival with its published index and with the other one."""
-    shown = {"kl": "KL", "gaussian": "c = .5"}[other]
+def _make_versions(name: str, kind: Any, second_index: str = "kl", **settings: Any) -> list[Player]:
+    """Make two versions of a rival: with its published index, and with a sharper one."""
+    index_name = {"kl": "KL", "gaussian": "c = .5"}[second_index]
     return [
-        _player(name, kind(index="published", **settings), rival=name),
-        _player(f"{name} ({shown})", kind(index=other, **settings), rival=name),
+        _make_player(name, kind(index="published", **settings), rival=name),
+        _make_player(f"{name} ({index_name})", kind(index=second_index, **settings), rival=name),
     ]
 
 
-def chosen(names: Iterable[str] | None, kind: str = PLAIN) -> dict[str, Player]:
-    """Some of the line-up by name, in its order; the reference is always among them."""
-    every = line_up(kind)
+def choose_players(names: Iterable[str] | None, kind: str = PLAIN) -> dict[str, Player]:
+    """Choose players by name, in the order of the line-up; the reference is always among them."""
+    players = list_players(kind)
     if names is None:
-        return every
-    wanted = {REFERENCE} | {
-        validation.validate_choice("algorithm", name.strip(), every) for name in names
+        return players
+    chosen_names = {REFERENCE} | {
+        validation.validate_choice("algorithm", name.strip(), players) for name in names
     }
-    return {name: player for name, player in every.items() if name in wanted}
+    return {name: player for name, player in players.items() if name in chosen_names}
 
 
-def job_of(player: Player, instance: Instance, horizon: int, runs: int, seed: int) -> Job:
-    """What a player has to do on an instance; a ValueError says why it cannot."""
+def build_job(player: Player, instance: Instance, horizon: int, runs: int, seed: int) -> Job:
+    """Build the job of a player on an instance; a ValueError gives the reason if it cannot play."""
     algorithm = player.algorithm
-    says = callable(getattr(algorithm, "numbers_sent", None))
-    kept = KEEP_WITH_CONTEXTS if isinstance(instance.bandit, ContextualBandit) else KEEP
+    counts_messages = callable(getattr(algorithm, "numbers_sent", None))
+    keep = KEEP_WITH_CONTEXTS if isinstance(instance.bandit, ContextualBandit) else KEEP
     job = plan_jobs(
         instance.bandit,
         instance.network,
@@ -127,24 +134,25 @@ def job_of(player: Player, instance: Instance, horizon: int, runs: int, seed: in
         horizon=horizon,
         runs=runs,
         seed=seed,
-        record=RECORDED,
-        keep=kept if says else tuple(name for name in kept if name != "messages"),
+        record=RECORDED_ROUNDS,
+        keep=keep if counts_messages else tuple(name for name in keep if name != "messages"),
     )[player.name]
-    if player.is_yours:  # in its first rounds too
+    # A user-defined algorithm is tried for a few rounds, so that mistakes show before the arena.
+    if player.is_yours:
         dry_run(player.name, job)
     else:
         algorithm.init(job.simulation.build_problem(1))
     return job
 
 
-# Algorithms of one's own for the arena: `mine.py:MyAlgorithm`, a class or an instance.
+# User-defined algorithms: `mine.py:MyAlgorithm`, a class or an instance.
 
 _EXAMPLE = "an own algorithm is named as in mine.py:MyAlgorithm, or module:MyAlgorithm"
 
 
 @dataclass(frozen=True)
-class Own:
-    """An algorithm that is no frozen dataclass, by the name of its class or instance.
+class ImportedAlgorithm:
+    """A user-defined algorithm that is no frozen dataclass, by its import string.
 
     Results are stored by what made them, so it needs a name that tells it from others; with the
     source of its module this one does.
@@ -154,38 +162,41 @@ class Own:
 
     def __post_init__(self) -> None:
         module, _, path = self.where.partition(":")
-        found = _algorithm(self.where, importlib.import_module(module), path)
-        object.__setattr__(self, "_algorithm", found)
+        algorithm = _load_algorithm(self.where, importlib.import_module(module), path)
+        object.__setattr__(self, "_algorithm", algorithm)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # copies ask for these before there is anything to ask
+        if name.startswith("_"):  # copy and pickle ask for these before __post_init__ has run
             raise AttributeError(name)
         return getattr(self._algorithm, name)
 
 
-def own(names: Iterable[str], taken: Iterable[str]) -> dict[str, Player]:
-    """The players that 'mine.py:MyAlgorithm' and the like name; no two share a name."""
+def load_players(names: Iterable[str], used_names: Iterable[str]) -> dict[str, Player]:
+    """Load user-defined players by import strings such as 'mine.py:MyAlgorithm'."""
     players: dict[str, Player] = {}
     for text in names:
         place, _, path = text.rpartition(":")
         if not place or not path:
             raise ValueError(f"{_EXAMPLE}, got {text!r}")
-        module = _imported(text, place)
-        algorithm = _algorithm(text, module, path)
+        module = _import_module(text, place)
+        algorithm = _load_algorithm(text, module, path)
         validation.validate_methods(
             text, algorithm, ["init", "choose", "learn"], "a class with these"
         )
+        # Stored results are found by the settings of an algorithm. An object without settings is
+        # found by its import string and the source of its module instead.
         if find_repr_only(encode.encode_algorithm(algorithm)):
-            algorithm = Own(f"{module.__name__}:{path}")
+            algorithm = ImportedAlgorithm(f"{module.__name__}:{path}")
+        # No two players share a name: tables and stored results go by it.
         name = path
-        while name in {*taken, *players}:
+        while name in {*used_names, *players}:
             name += " (yours)"
         players[name] = Player(Entrant(name, data.YOURS, name), algorithm)
     return players
 
 
-def _imported(text: str, place: str) -> Any:
-    """The module of a file or a dotted name; it stays importable, since workers need it too."""
+def _import_module(text: str, place: str) -> Any:
+    """Import a module by file or dotted name; it stays importable for worker processes."""
     file = Path(place)
     if file.suffix == ".py":
         if not file.is_file():
@@ -199,30 +210,32 @@ def _imported(text: str, place: str) -> Any:
         module = place
     if folder not in sys.path:
         sys.path.append(folder)  # last, so that no file of it hides a library
+    # The file may have been written a moment ago, after Python last looked at the folder.
     importlib.invalidate_caches()
     try:
-        found = importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # whatever a module may raise
-        raise ValueError(f"{text} cannot be imported: {_said(error)}") from error
-    if file.suffix == ".py" and Path(found.__file__ or "").resolve() != file.resolve():
+        imported = importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # a module may raise anything
+        raise ValueError(f"{text} cannot be imported: {_describe_error(error)}") from error
+    if file.suffix == ".py" and Path(imported.__file__ or "").resolve() != file.resolve():
         raise ValueError(f"{text}: another module is called {module!r} already, rename {file.name}")
-    return found
+    return imported
 
 
-def _algorithm(text: str, module: Any, path: str) -> Any:
+def _load_algorithm(text: str, module: Any, path: str) -> Any:
     try:
-        found = functools.reduce(getattr, path.split("."), module)
+        value = functools.reduce(getattr, path.split("."), module)
     except AttributeError:
         raise ValueError(f"{text}: module {module.__name__!r} has no {path!r}") from None
-    if not isinstance(found, type):
-        return found
+    if not isinstance(value, type):
+        return value
     try:
-        return found()
-    except (Exception, SystemExit) as error:  # whatever its constructor may raise
+        return value()
+    except (Exception, SystemExit) as error:  # a constructor may raise anything
         raise ValueError(
-            f"{text} cannot be made without arguments: {_said(error)}; name an instance instead"
+            f"{text} cannot be created without arguments: {_describe_error(error)}; "
+            "name an instance instead"
         ) from error
 
 
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,29 +1,23 @@
 """The arena's report as data: every field that the page, the table and report.json may read.
 
-Regret is pseudo-regret per agent at the horizon, the lower the better. None: unknown, or not to be
-said with these runs.
+Regret is pseudo-regret per agent at the horizon, the lower the better. None stands for a number
+that is unknown, or that these runs are too few to tell.
 """
 
 from __future__ import annotations
 
 import csv
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from posse.lab.atomic_files import atomic_write
+from posse.lab.report.curves import Curve
+from posse.lab.report.scoreboard import Scoreboard, ScoreRow
 from posse.lab.report.text import write_json
 
-# What a difference to the reference shows, after Holm's correction.
-BETTER = "better"
-WORSE = "worse"
-UNDECIDED = "undecided"
-REFERENCE = "reference"
-VERDICTS = (BETTER, WORSE, UNDECIDED, REFERENCE)
-
-# Where an algorithm comes from; the legend shows the words.
+# Sources of algorithms; the legend shows the words of MARKS.
 PAPER = "paper"
 BASELINE = "baseline"
 CODE = "code"
@@ -32,6 +26,7 @@ MEMORY = "memory"
 OURS = "ours"
 BOUND = "bound"
 YOURS = "yours"
+# Readers should know how far a rival's constants can be trusted, so every name carries a mark.
 MARKS: Mapping[str, str] = {
     PAPER: "of the paper",
     BASELINE: "a plain baseline",
@@ -62,62 +57,8 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Mean regret per agent at some rounds, and its 95% band."""
-
-    times: Sequence[int]
-    mean: Sequence[float]
-    low: Sequence[float | None]
-    high: Sequence[float | None]
-
-
-@dataclass(frozen=True)
-class Score:
-    """How an algorithm did on an instance.
-
-    difference:    final regret minus the reference's (dec-TS), paired run by run, and its 95%
-                   interval; None for the reference itself
-    p, adjusted_p: of Student's paired t test, before and after Holm's correction over all
-                   differences to the reference in the report
-    verdict:       one of VERDICTS: what adjusted_p < 5% shows
-    ratio:         mean regret over the reference's
-    percentile_99: of runs, only where there are 200 of them; percentile_95: 40
-    worst_agent:   the mean over runs of the largest regret of an agent
-    wrong_share:   the share of runs whose most played arm is not a best one; None with contexts,
-                   where every visit has its own
-    numbers_sent:  per agent and round, on average; None if it does not say
-    rank:          1 + the algorithms that are better beyond doubt, so equal ranks are undecided;
-                   None for bounds and for the worse one of two versions
-    on_front:      whether no ranked algorithm has both less regret and fewer numbers sent
-    """
-
-    algorithm: str
-    engine: str
-    runs: int
-    mean: float
-    standard_error: float | None
-    low: float | None
-    high: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    p: float | None
-    adjusted_p: float | None
-    verdict: str
-    ratio: float | None
-    percentile_95: float | None
-    percentile_99: float | None
-    worst_agent: float
-    wrong_share: float | None
-    numbers_sent: float | None
-    rank: int | None
-    on_front: bool
-    curve: Curve
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """An algorithm that cannot play an instance, and why, in a sentence."""
+class InstanceRefusal:
+    """An algorithm that cannot play an instance, and the reason in a sentence."""
 
     algorithm: str
     why: str
@@ -125,7 +66,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class InstanceReport:
-    """An instance of the suite and how all algorithms did.
+    """An instance of the suite and its scoreboard.
 
     number:       from 1 on, its place in the suite
     name:         short, such as "cycle 100"
@@ -136,6 +77,10 @@ class InstanceReport:
                   horizon an algorithm may lie below. None where it is not known.
     mixed:        whether algorithms ran on two engines: such pairs share means and graphs, not
                   rewards, and their intervals are wider
+    scoreboard:   of all algorithms, best first; differences to the reference are after Holm's
+                  correction over all instances of the report. The worse one of two versions of an
+                  algorithm and the bounds have no rank.
+    curves:       mean regret of each algorithm over time, in the same order
     """
 
     number: int
@@ -150,16 +95,19 @@ class InstanceReport:
     runs: int
     lower_bound: float | None
     mixed: bool
-    scores: Sequence[Score]  # best first
-    refusals: Sequence[Refusal]
+    scoreboard: Scoreboard
+    curves: Sequence[Curve]
+    refusals: Sequence[InstanceRefusal]
 
 
 @dataclass(frozen=True)
-class Standing:
-    """An algorithm over all instances that it plays; versions count as one, at their better.
+class LeaderboardRow:
+    """A row of the leaderboard: an algorithm over all instances that it plays.
 
-    rank:         by ratio: 1 + those that are better beyond doubt on the instances both play; None
-                  for bounds, which are shown only
+    Versions of an algorithm count as one, the better of each instance.
+
+    rank:         by ratio: 1 + those that are significantly better on the instances that both
+                  play; None for bounds, which are not ranked
     ratio:        geometric mean of regret over the reference's, with its 95% interval over runs
     mean_rank:    mean of its ranks, those of an undecided tie shared
     better, worse, undecided: instances by verdict against the reference
@@ -187,8 +135,8 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Made:
-    """How a report was made.
+class ArenaProvenance:
+    """How a report of the arena was computed.
 
     mode:  "quick", "full" or "custom"
     suite: the class of instances, "plain" or "contexts"
@@ -205,42 +153,71 @@ class Made:
 
 @dataclass(frozen=True)
 class ArenaReport:
-    """The whole: who took part, how they did on each instance and over all.
+    """The whole report: the entrants, the scoreboard of each instance and the leaderboard.
 
     reference: the algorithm that differences are to
-    notes:     how ranks are made and what these runs cannot show, a sentence each
+    notes:     how ranks are computed and the limits of these runs, a sentence each
     """
 
     title: str
-    made: Made
+    made: ArenaProvenance
     reference: str
     entrants: Sequence[Entrant]
-    standings: Sequence[Standing]  # best first, bounds last
+    standings: Sequence[LeaderboardRow]  # the leaderboard: best first, bounds last
     instances: Sequence[InstanceReport]
     notes: Sequence[str] = field(default=())
 
 
 # The report's numbers as a table, a row for each instance and algorithm, and as JSON.
 
-_OF_INSTANCE = ("number", "name", "n_agents", "n_arms", "horizon")
-_OF_SCORE = tuple(each.name for each in dataclasses.fields(Score) if each.name != "curve")
+_INSTANCE_COLUMNS = ("number", "name", "n_agents", "n_arms", "horizon")
 
 
-def write(report: ArenaReport, folder: Path) -> None:
+def write_data(report: ArenaReport, folder: Path) -> None:
     """Write report.json and table.csv."""
     write_json(report, folder / "report.json")
+    # JSON has everything; the table is flat, for spreadsheets.
+    rows = [
+        _tabulate_row(instance, row)
+        for instance in report.instances
+        for row in instance.scoreboard.rows
+    ]
     with (
         atomic_write(folder / "table.csv") as temporary,
         temporary.open("w", encoding="utf-8", newline="") as file,
     ):
-        rows = csv.writer(file)
-        rows.writerow(["instance", *_OF_INSTANCE[1:], *_OF_SCORE, "lower_bound"])
-        for instance in report.instances:
-            for score in instance.scores:
-                rows.writerow(_row(instance, score))
+        writer = csv.DictWriter(file, list(rows[0]) if rows else [])
+        writer.writeheader()
+        writer.writerows(rows)
 
 
-def _row(instance: InstanceReport, score: Score) -> list[Any]:
-    """None is an empty cell."""
-    shown = [getattr(instance, name) for name in _OF_INSTANCE]
-    return [*shown, *(getattr(score, name) for name in _OF_SCORE), instance.lower_bound]
+def _tabulate_row(instance: InstanceReport, row: ScoreRow) -> dict[str, Any]:
+    """Flatten a row of a scoreboard; None becomes an empty cell."""
+    mean, standard_error, low, high = row.regret
+    pair = row.difference
+    return {
+        "instance": instance.number,
+        **{name: getattr(instance, name) for name in _INSTANCE_COLUMNS[1:]},
+        "algorithm": row.algorithm,
+        "engine": row.engine,
+        "runs": row.runs,
+        "mean": mean,
+        "standard_error": standard_error,
+        "low": low,
+        "high": high,
+        "difference": pair and pair.difference.mean,
+        "difference_low": pair and pair.difference.low,
+        "difference_high": pair and pair.difference.high,
+        "p": pair and pair.p,
+        "adjusted_p": pair and pair.adjusted_p,
+        "verdict": row.verdict,
+        "ratio": row.ratio,
+        "percentile_95": row.tail.percentile_95,
+        "percentile_99": row.tail.percentile_99,
+        "worst_agent": row.worst_agent,
+        "wrong_leader": row.tail.wrong_leader,
+        "sent_per_round": row.sent_per_round,
+        "rank": row.rank,
+        "on_front": row.on_front,
+        "lower_bound": instance.lower_bound,
+    }

@@ -24,7 +24,7 @@ from posse.serialization.decode import from_data
 
 @dataclass(frozen=True)
 class Instance:
-    """A bandit on a network for some rounds, and what it is there to show.
+    """A bandit on a network for some rounds, and its purpose.
 
     arms, graph: the bandit and the network in words.
     """
@@ -44,59 +44,62 @@ PLAIN, CONTEXTS = CLASSES = ("plain", "contexts")
 
 @dataclass(frozen=True)
 class Suite:
-    """All instances by class, the seed of their runs and how many the full form plays."""
+    """All instances by class, the seed of their runs, and the runs of the full form."""
 
     seed: int
     full_runs: int
     instances: tuple[Instance, ...]
     contextual: tuple[Instance, ...]
 
-    def of(self, kind: str) -> tuple[Instance, ...]:
-        """The instances of one of CLASSES."""
+    def instances_of(self, kind: str) -> tuple[Instance, ...]:
+        """Give the instances of one of CLASSES."""
         return self.contextual if kind == CONTEXTS else self.instances
 
 
 @cache
-def suite() -> Suite:
-    """The suite as its file has it."""
+def load_suite() -> Suite:
+    """Load the suite from its file, once."""
     text = (resources.files("posse.lab.arena") / "suite.toml").read_text("utf-8")
     return from_data(Suite, tomllib.loads(text))
 
 
-def chosen(numbers: str | None, kind: str = PLAIN) -> tuple[Instance, ...]:
-    """The instances of a class that text such as "1,4,7-9" names; all if there is none."""
-    every = suite().of(validation.validate_choice("suite", kind, CLASSES))
+def choose_instances(numbers: str | None, kind: str = PLAIN) -> tuple[Instance, ...]:
+    """Choose instances of a class by numbers such as "1,4,7-9"; all of them for None."""
+    instances = load_suite().instances_of(validation.validate_choice("suite", kind, CLASSES))
     if numbers is None:
-        return every
-    wanted: set[int] = set()
+        return instances
+    chosen_numbers: set[int] = set()
     for part in numbers.split(","):
         ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         if not ends:
             raise ValueError(f"instances must be numbers such as 1,4,7-9, got {numbers!r}")
         first = validation.validate_integer(
-            "instances", int(ends[1]), at_least=1, at_most=len(every)
+            "instances", int(ends[1]), at_least=1, at_most=len(instances)
         )
         last = validation.validate_integer(
-            "instances", int(ends[2] or first), at_least=first, at_most=len(every)
+            "instances", int(ends[2] or first), at_least=first, at_most=len(instances)
         )
-        wanted |= set(range(first, last + 1))
-    return tuple(instance for instance in every if instance.number in wanted)
+        chosen_numbers |= set(range(first, last + 1))
+    return tuple(instance for instance in instances if instance.number in chosen_numbers)
 
 
-def lower_bound(instance: Instance, means: FloatArray, horizon: int) -> float:
-    """Lai-Robbins over N at a horizon, averaged over runs of true means (R, K); not for contexts.
+def lai_robbins_bound(instance: Instance, means: FloatArray, horizon: int) -> float:
+    """Compute Lai-Robbins over N at a horizon, averaged over true means (R, K) of runs.
 
     An arm costs at least gap / (N d(mean, best)) ln T in the limit; gap T if that is less, which is
     all that playing nothing else would cost. At a finite horizon it is a guide, not a bound.
     """
     n_agents = instance.network.n_agents
     divergence = theory.divergence(plain(instance.bandit.family))
-    totals = [_least(row, n_agents, divergence, horizon) for row in np.unique(means, axis=0)]
+    # Runs with equal means are computed once and weighted by their number.
+    totals = [_least_regret(row, n_agents, divergence, horizon) for row in np.unique(means, axis=0)]
     weights = np.unique(means, axis=0, return_counts=True)[1]
     return float(np.average(totals, weights=weights))
 
 
-def _least(means: FloatArray, n_agents: int, divergence: theory.Divergence, horizon: int) -> float:
+def _least_regret(
+    means: FloatArray, n_agents: int, divergence: theory.Divergence, horizon: int
+) -> float:
     best = means.max()
     total = 0.0
     for mean in means[means < best]:
@@ -105,6 +108,6 @@ def _least(means: FloatArray, n_agents: int, divergence: theory.Divergence, hori
     return total
 
 
-def in_words(instances: Sequence[Instance]) -> str:
-    """The numbers of some instances, as `chosen` reads them."""
+def format_numbers(instances: Sequence[Instance]) -> str:
+    """Write the numbers of some instances, as `choose_instances` reads them."""
     return ",".join(str(instance.number) for instance in instances)

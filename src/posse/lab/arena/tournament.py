@@ -1,4 +1,4 @@
-"""Playing the arena: all jobs of all players, kept in a folder, so that nothing is played twice."""
+"""The arena's tournament: all jobs of all players; results are stored and never computed twice."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from posse import validation
-from posse.lab.arena.players import REFERENCE, Player, job_of
-from posse.lab.arena.report_data import Refusal
-from posse.lab.arena.suite import Instance, suite
+from posse.lab.arena.players import REFERENCE, Player, build_job
+from posse.lab.arena.report_data import InstanceRefusal
+from posse.lab.arena.suite import Instance, load_suite
 from posse.lab.jobs.executors import WorkersLost
 from posse.lab.jobs.results_cache import PartStore, StoreUnwritable
 from posse.lab.jobs.scheduler import complete_jobs
@@ -32,7 +32,7 @@ Advance = Callable[[Job, int], None]
 
 @dataclass(frozen=True)
 class Form:
-    """How much is played: runs, and at most so many rounds of each instance."""
+    """The size of a tournament: runs, and the most rounds of each instance."""
 
     mode: str  # "quick", "full" or "custom"
     runs: int
@@ -41,25 +41,25 @@ class Form:
     most_steps: int | None = None  # agent-rounds of a run
 
     def horizon(self, instance: Instance) -> int:
-        """The rounds played of an instance."""
+        """Give the rounds to play of an instance."""
         rounds = min(instance.horizon, self.most_rounds or instance.horizon)
         if self.most_steps is None:
             return rounds
         return max(1, min(rounds, self.most_steps // instance.network.n_agents))
 
 
-def form(full: bool, runs: int | None, horizon: int | None, seed: int | None) -> Form:
-    """The quick form or the full one, or what was asked for in its place."""
-    fixed = suite()
-    usual_runs, usual_rounds = (fixed.full_runs, None) if full else (QUICK_RUNS, QUICK_HORIZON)
+def choose_form(full: bool, runs: int | None, horizon: int | None, seed: int | None) -> Form:
+    """Choose the quick or the full form, with other runs, rounds or seed where they are given."""
+    defaults = load_suite()
+    usual_runs, usual_rounds = (defaults.full_runs, None) if full else (QUICK_RUNS, QUICK_HORIZON)
     runs = usual_runs if runs is None else validation.validate_integer("runs", runs, at_least=2)
     rounds = (
         usual_rounds
         if horizon is None
         else validation.validate_integer("horizon", horizon, at_least=1)
     )
-    seed = fixed.seed if seed is None else validation.validate_integer("seed", seed, at_least=0)
-    usual = (runs, rounds, seed) == (usual_runs, usual_rounds, fixed.seed)
+    seed = defaults.seed if seed is None else validation.validate_integer("seed", seed, at_least=0)
+    usual = (runs, rounds, seed) == (usual_runs, usual_rounds, defaults.seed)
     return Form(
         mode=("full" if full else "quick") if usual else "custom",
         runs=runs,
@@ -71,7 +71,7 @@ def form(full: bool, runs: int | None, horizon: int | None, seed: int | None) ->
 
 @dataclass
 class Arena:
-    """Players on instances in some form, and the folder of their results."""
+    """A tournament: players, instances, its form, and the folder of its results."""
 
     instances: Sequence[Instance]
     players: Mapping[str, Player]
@@ -81,60 +81,63 @@ class Arena:
     refusals: dict[tuple[int, str], str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
+        # Parts of results are stored as they come, so an interrupted arena loses little.
         self.store = PartStore(self.folder)
         form = self.form
         for instance in self.instances:
             for player in self.players.values():
                 key = instance.number, player.name
+                # Every job is built before the first is played: a mistake shows at once.
                 try:
-                    job = job_of(player, instance, form.horizon(instance), form.runs, form.seed)
+                    job = build_job(player, instance, form.horizon(instance), form.runs, form.seed)
                 except ValueError as error:
-                    self.refusals[key] = _sentence(player.name, str(error))
+                    self.refusals[key] = _strip_name(player.name, str(error))
                 else:
                     self.jobs[key] = job
         for player in self.players.values():
-            whys = {self.refusals.get((i.number, player.name)) for i in self.instances}
-            if None not in whys:
-                raise ValueError(f"{player.name} can play none of the instances: {whys.pop()}")
+            reasons = {self.refusals.get((i.number, player.name)) for i in self.instances}
+            if None not in reasons:
+                raise ValueError(f"{player.name} can play none of the instances: {reasons.pop()}")
 
     @property
-    def missing(self) -> list[tuple[Job, int]]:
-        """The jobs that are still to be played, and how many of their runs."""
+    def missing_jobs(self) -> list[tuple[Job, int]]:
+        """The jobs that are not complete, and the number of their missing runs."""
         runs = [sum(map(len, self.store.find_missing(job))) for job in self.jobs.values()]
         return [(job, n) for job, n in zip(self.jobs.values(), runs, strict=True) if n]
 
-    def compile(self, told: Callable[[int], None]) -> None:
-        """Compile what all players need at once, so that people are told once how long it takes."""
-        simulations = [job.simulation for job, _ in self.missing if job.engine == "compiled"]
+    def compile_kernels(self, announce: Callable[[int], None]) -> None:
+        """Compile the kernels of all players at once, and announce once how long that takes."""
+        simulations = [job.simulation for job, _ in self.missing_jobs if job.engine == "compiled"]
         if simulations:
             from posse.lab.compiled import engine
 
-            engine.prepare(simulations, told)
+            engine.prepare(simulations, announce)
 
-    def play(
+    def play_missing(
         self,
         *,
         executor: Executor | None = None,
         threads: int | None = None,
         advance: Advance = lambda job, runs: None,
     ) -> None:
-        """Play what is missing; strangers first, so that they know soon what fails.
+        """Play the missing jobs; user-defined algorithms first, so that their mistakes show early.
 
-        What an algorithm raises in the middle of a run is a refusal of that instance, and costs the
-        others nothing; but without the reference there is nothing to compare with.
+        An exception of an algorithm is a refusal of that instance and does not disturb the others;
+        but without the reference there is nothing to compare with, so its exceptions are raised.
         """
 
         def finish(jobs: Sequence[Job]) -> None:
             complete_jobs(jobs, self.store, executor=executor, threads=threads, advance=advance)
 
         for yours in (True, False):
-            some = {k: job for k, job in self.jobs.items() if self.players[k[1]].is_yours == yours}
+            group = {k: job for k, job in self.jobs.items() if self.players[k[1]].is_yours == yours}
             try:
-                finish(list(some.values()))
-            except (WorkersDiffer, WorkersLost, StoreUnwritable):  # which is no fault of theirs
+                finish(list(group.values()))
+            except (WorkersDiffer, WorkersLost, StoreUnwritable):  # not a mistake of the players
                 raise
-            except Exception:  # whatever one of them raised: which, is found one by one
-                for key, job in some.items():
+            except Exception:
+                # One of them raised something. Play them one by one, to learn which.
+                for key, job in group.items():
                     self._finish_one(key, job, finish)
 
     def _finish_one(
@@ -148,27 +151,28 @@ class Arena:
             if key[1] == REFERENCE:
                 raise
             del self.jobs[key]
-            self.refusals[key] = f"failed while it played: {_said(error)}"
+            self.refusals[key] = f"failed while it played: {_describe_error(error)}"
 
-    def results(self, instance: Instance) -> dict[str, Result]:
-        """The results of an instance by player, the runs of this form only."""
+    def load_results(self, instance: Instance) -> dict[str, Result]:
+        """Load the results of an instance by player, the runs of this form only."""
         return {
             name: self.store.load_result(job)
             for (number, name), job in self.jobs.items()
             if number == instance.number
         }
 
-    def refused(self, instance: Instance) -> list[Refusal]:
-        """Who cannot play an instance, and why."""
+    def refusals_of(self, instance: Instance) -> list[InstanceRefusal]:
+        """List the algorithms that cannot play an instance, and the reasons."""
         return [
-            Refusal(name, why)
+            InstanceRefusal(name, why)
             for (number, name), why in self.refusals.items()
             if number == instance.number
         ]
 
 
-def workers_for(missing: Sequence[tuple[Job, int]]) -> int | None:
-    """As many processes as cores for much work in plain Python, which threads do not speed up."""
+def choose_workers(missing: Sequence[tuple[Job, int]]) -> int | None:
+    """Choose a process for each core for much work in plain Python, which threads cannot share."""
+    # Compiled kernels run in threads without the interpreter's lock; plain Python does not.
     plain = sum(job.seconds_per_run * runs for job, runs in missing if job.engine == "reference")
     cores = os.cpu_count() or 1
     return cores if cores > 1 and plain > _WORTH_STARTING else None
@@ -177,10 +181,12 @@ def workers_for(missing: Sequence[tuple[Job, int]]) -> int | None:
 _WORTH_STARTING = 5.0  # seconds
 
 
-def seconds_a_run(job: Job) -> float:
-    """How long a run of a job takes on one core: some are played for a few rounds, here and now."""
+def measure_seconds_per_run(job: Job) -> float:
+    """Measure the seconds of a run on one core, by a few short runs."""
+    # The first rounds are enough: kernels are compiled by now, and nothing else warms up.
     rounds = min(_PILOT_ROUNDS, job.simulation.horizon)
     runs = job.runs[:_PILOT_RUNS]
+    # Rounds cost about the same early and late, so a short pilot is scaled to the horizon.
     short = replace(job.simulation, horizon=rounds, times=np.array([rounds]), keep=())
     start = time.perf_counter()
     simulate_runs(short, runs, 1, lambda steps: None, engine=job.engine)
@@ -191,14 +197,15 @@ _PILOT_ROUNDS = 100
 _PILOT_RUNS = 10
 
 
-def _said(error: Exception) -> str:
-    """What went wrong, without the part that it went wrong with."""
+def _describe_error(error: Exception) -> str:
+    """Describe an error in one line, by its cause where a worker wrapped it."""
+    # A worker wraps the exception of the algorithm: its own message says more.
     cause = error.__cause__ or error
     return " ".join(f"{type(cause).__name__}: {cause}".split())
 
 
-def _sentence(name: str, why: str) -> str:
-    """A refusal without the name of the refused."""
+def _strip_name(name: str, why: str) -> str:
+    """Strip the algorithm's name from the front of a refusal, and its line breaks."""
     for prefix in (f"algorithm {name!r}: ", f"algorithm {name!r} ", f"{name}: "):
         why = why.removeprefix(prefix)
     return " ".join(why.split())

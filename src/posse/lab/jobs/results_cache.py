@@ -99,8 +99,8 @@ def _compute_digest(job: Job) -> str:
     }
     for path, part in find_repr_only(data).items():
         raise ValueError(
-            f"{path}: {part} has no name by which a file could tell it from others: define it in a "
-            "module, as a function or a frozen dataclass of plain fields"
+            f"{path}: {part} cannot be imported by name: define it in a module, as a function or a "
+            "frozen dataclass of plain fields"
         )
     data["versions"] = job.settings["versions"]
     data["source"] = hash_source()

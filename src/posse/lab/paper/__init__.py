@@ -1,1 +1,5 @@
-"""The paper's figures: panels as data, their runs, statistics, figures and the report."""
+"""The paper's figures: panels as data, their runs, claims, statistics and the report.
+
+`panels` runs what one TOML file each describes, `analysis` compares with published values, `claims`
+tests the paper's sentences, and `report` writes figures and page.
+"""

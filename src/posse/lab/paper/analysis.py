@@ -1,6 +1,6 @@
-"""How regret grows at the end of a panel: like ln t, faster, or slower than anything can for long.
+"""Statistics of the paper's panels: growth of regret, agreement with published values, scoreboards.
 
-A slope is taken over one window everywhere, the later half of ln t from a tenth of the horizon on.
+All slopes are over one window: the later half of ln t, from a tenth of the horizon on.
 """
 
 from __future__ import annotations
@@ -11,21 +11,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from posse.lab.paper.panels import PUBLISHED_ROUNDS, Outcome
-from posse.lab.paper.report_data import Difference, Final, PanelReport, PublishedValue
-from posse.lab.report.curves import LeastSlope, least_slope, of_results
-from posse.lab.results import Result
-from posse.lab.statistics import (
-    SIGNIFICANT,
-    Growth,
-    agent_regrets,
-    fit_growth,
-    holm,
-    mean_interval,
-    p_value,
-    paired_difference,
-    wrong_leader_share,
+from posse.lab.paper.panels import PUBLISHED_ROUNDS, PanelOutcome
+from posse.lab.paper.report_data import CurveGrowth, PanelReport, PublishedValue
+from posse.lab.report.curves import LeastSlope, chart_results, least_slope
+from posse.lab.report.scoreboard import (
+    Scoreboard,
+    adjust_scoreboards,
+    build_scoreboard,
+    compare_pairs,
 )
+from posse.lab.results import Result
+from posse.lab.statistics import Growth, fit_growth, mean_interval
 
 LOGARITHMIC = "logarithmic"
 FASTER = "faster than logarithmic"
@@ -42,13 +38,14 @@ WHY_BELOW = (
 SAME_SLOPE = 0.25
 
 
-def rate(fit: Growth, least: float) -> str:
-    """The word for a curve, each decided by 95% intervals.
+def classify_growth(fit: Growth, least: float) -> str:
+    """Classify the growth of a curve by 95% intervals.
 
-    least: the slope of Lai and Robbins. Significantly below it no rate can be told; a slope that
+    least: the slope of Lai and Robbins. Significantly below it no rate is known; a slope that
     significantly rises is faster than ln t; one whose rise is surely less than SAME_SLOPE is
     logarithmic; between these the runs do not decide.
     """
+    # First of all: below the bound the rounds are too few for any rate.
     if fit.late.high < least:
         return BELOW
     if not fit.is_logarithmic(least):
@@ -58,8 +55,8 @@ def rate(fit: Growth, least: float) -> str:
     return UNDECIDED
 
 
-def window(result: Result) -> tuple[int, int]:
-    """The first and last round of the window of slopes."""
+def slope_window(result: Result) -> tuple[int, int]:
+    """Give the first and last round of the window of slopes."""
     return fit_growth(result).late_rounds
 
 
@@ -70,8 +67,8 @@ DIFFERS = "differs"
 AGREEMENT_UNDECIDED = "undecided"
 
 # dec-TS on 17 Gaussian arms, regret per agent at PUBLISHED_ROUNDS, means over so many runs:
-RUNS = 1000
-VALUES = {
+PUBLISHED_RUNS = 1000
+PUBLISHED_VALUES = {
     "cycle 36": (7.8, 10.6, 11.7, 12.4, 13.1, 13.8),
     "cycle 64": (7.3, 9.4, 9.7, 9.9, 10.0, 10.2),
     "cycle 100": (7.3, 8.7, 8.9, 8.9, 8.9, 8.9),
@@ -80,28 +77,30 @@ VALUES = {
 }
 # Reading a curve adds this much; the time axis of the figures may be one round off, which counts
 # while regret still rises steeply.
-READING = 0.1
-READING_EARLY = 0.3
+READING_ERROR = 0.1
+EARLY_READING_ERROR = 0.3
 # Intervals of three standard errors: of 30 values one in a dozen reports would differ by chance.
-ERRORS = 3
+STANDARD_ERRORS = 3
 # An interval that is wider to each side than this share of the value tells nothing.
-WIDE = 0.1
+WIDE_SHARE = 0.1
 
 
-def compare(outcome: Outcome) -> list[PublishedValue]:
-    """Each published value beside ours; theirs has the error of ours at 1000 runs."""
+def compare_published(outcome: PanelOutcome) -> list[PublishedValue]:
+    """Compare published values with ours; theirs have the error of ours at 1000 runs."""
     rows = []
-    for name, values in VALUES.items():
+    for name, values in PUBLISHED_VALUES.items():
         if name not in outcome.results:
             continue
         result = outcome.results[name]
+        # The authors' runs had their own noise, of which only the number of runs is known: their
+        # standard error is taken as ours, scaled to 1000 runs.
         mean, error, _, _ = mean_interval(result.regret)
         for time, value in zip(PUBLISHED_ROUNDS, values, strict=True):
             (column,) = (result.times == time).nonzero()[0]
             ours = float(mean[column])
             standard_error = float(error[column])
-            both = standard_error * math.sqrt(1 + result.runs / RUNS)
-            reading = READING_EARLY if time < PUBLISHED_ROUNDS[1] else READING
+            both = standard_error * math.sqrt(1 + result.runs / PUBLISHED_RUNS)
+            reading = EARLY_READING_ERROR if time < PUBLISHED_ROUNDS[1] else READING_ERROR
             rows.append(
                 PublishedValue(
                     curve=name,
@@ -111,97 +110,90 @@ def compare(outcome: Outcome) -> list[PublishedValue]:
                     standard_error=standard_error,
                     difference=ours - value,
                     in_errors=(ours - value) / both if both > 0 else None,
-                    verdict=_verdict(ours - value, ERRORS * both, reading, WIDE * value),
+                    verdict=_judge_agreement(
+                        ours - value, STANDARD_ERRORS * both, reading, WIDE_SHARE * value
+                    ),
                 )
             )
     return rows
 
 
-def sentence(rows: Sequence[PublishedValue], runs: int) -> str:
-    """How many values agree at how many runs, and which do not."""
+def summarise_agreement(rows: Sequence[PublishedValue], runs: int) -> str:
+    """Say how many published values agree, at how many runs, and which do not."""
     agree = sum(row.verdict == AGREES for row in rows)
     text = f"{agree} of {len(rows)} published values agree with ours at {runs:,} runs"
     for verdict in (DIFFERS, AGREEMENT_UNDECIDED):
-        found = [f"{row.curve} at t = {row.time}" for row in rows if row.verdict == verdict]
-        if found:
-            text += f"; {verdict}: {', '.join(found)}"
+        places = [f"{row.curve} at t = {row.time}" for row in rows if row.verdict == verdict]
+        if places:
+            text += f"; {verdict}: {', '.join(places)}"
     return text
 
 
-def _verdict(difference: float, margin: float, reading: float, wide: float) -> str:
-    """Differs when the whole interval is farther off than reading explains."""
+def _judge_agreement(difference: float, margin: float, reading: float, wide: float) -> str:
+    """Judge by the interval: it differs if all of it is farther off than the reading error."""
     if abs(difference) > reading + margin:
         return DIFFERS
     return AGREES if margin <= wide else AGREEMENT_UNDECIDED
 
 
-# What the report says of a panel, in numbers.
+# The numbers of a panel: scoreboards and growth.
 
 
-def table(outcome: Outcome) -> list[Final]:
-    """Final regrets: the mean, and the tails that a mean hides."""
+def score_panels(outcomes: Mapping[str, PanelOutcome]) -> dict[str, Scoreboard]:
+    """Score the curves of each panel, and compare the pairs that the panel names.
+
+    Holm's correction is over the pairs of all panels together.
+    """
+    scoreboards = adjust_scoreboards([score_panel(outcome) for outcome in outcomes.values()])
+    return dict(zip(outcomes, scoreboards, strict=True))
+
+
+def score_panel(outcome: PanelOutcome) -> Scoreboard:
+    """Score the curves of one panel, before any correction of its pairs."""
+    regrets = {name: result.regret[:, -1] for name, result in outcome.results.items()}
+    # Means are drawn anew in each run of some panels, so gaps come from the panel's bandit.
+    scoreboard = build_scoreboard(
+        outcome.results,
+        pairs=compare_pairs(regrets, outcome.panel.pairs_to_compare(), fewest_runs=2),
+        gaps={name: outcome.gaps_of(name) for name in outcome.results},
+    )
+    # The paper's table has a 95th percentile whatever the number of runs.
+    rows = []
+    for row in scoreboard.rows:
+        percentile_95 = float(np.percentile(regrets[row.algorithm], 95))
+        rows.append(replace(row, tail=replace(row.tail, percentile_95=percentile_95)))
+    return replace(scoreboard, rows=rows)
+
+
+def measure_growth(outcome: PanelOutcome) -> list[CurveGrowth]:
+    """Measure how each curve grows at the end, beside the least slope in the long run."""
     rows = []
     for name, result in outcome.results.items():
-        gaps = outcome.gaps(name)  # (R, K)
         fit = fit_growth(result)
-        least = outcome.least_slope(name)
-        summary = result.summary()
-        rows.append(
-            Final(
-                name=name,
-                mean=summary.mean,
-                standard_error=_known(summary.standard_error),
-                low=_known(summary.low),
-                high=_known(summary.high),
-                percentile_95=float(np.percentile(result.regret[:, -1], 95)),
-                worst_agent=float(agent_regrets(result.pulls, gaps).max(axis=1).mean()),
-                wrong_leader=wrong_leader_share(result.pulls, gaps),
-                slope=fit.late.mean,
-                slope_low=_known(fit.late.low),
-                slope_high=_known(fit.late.high),
-                least_slope=least,
-                growth=rate(fit, least),
-            )
-        )
+        least_slope = outcome.least_slope(name)
+        rows.append(CurveGrowth(name, fit.late, least_slope, classify_growth(fit, least_slope)))
     return rows
 
 
-def comparisons(outcomes: Mapping[str, Outcome]) -> dict[str, list[Difference]]:
-    """Paired differences of each panel, with p-values adjusted for all of them together."""
-    rows: list[tuple[str, Difference]] = []
-    for id_, outcome in outcomes.items():
-        for first, second in outcome.panel.compared():
-            a = outcome.results[first]
-            b = outcome.results[second]
-            interval = paired_difference(a, b)
-            p = p_value(interval, a.runs) if a.runs > 1 else 1.0
-            low = _known(interval.low)
-            high = _known(interval.high)
-            rows.append((id_, Difference(first, second, interval.mean, low, high, p)))
-    found: dict[str, list[Difference]] = {id_: [] for id_ in outcomes}
-    for (id_, row), adjusted in zip(rows, holm([row.p for _, row in rows]), strict=True):
-        found[id_].append(replace(row, significant=bool(adjusted < SIGNIFICANT)))
-    return found
-
-
-def lai_robbins(outcome: Outcome) -> LeastSlope | None:
-    """The least slope of any consistent algorithm, where all curves have the same N and means."""
+def shared_least_slope(outcome: PanelOutcome) -> LeastSlope | None:
+    """Give the least slope of any consistent algorithm, if all curves share N and means."""
+    # The bound falls with the number of agents: one line cannot serve curves of several N.
     sizes = {result.n_agents for result in outcome.results.values()}
     return least_slope(outcome.panel.bandit, *sizes) if len(sizes) == 1 else None
 
 
-def panel_report(
+def build_panel_report(
     id_: str,
-    outcome: Outcome,
-    compared: Sequence[Difference],
+    outcome: PanelOutcome,
+    scoreboard: Scoreboard,
     seconds: float,
     settings: str,
     files: Sequence[str] = (),
 ) -> PanelReport:
-    """Everything the page shows of a panel."""
+    """Build the report of a panel."""
     panel = outcome.panel
     first = next(iter(outcome.results.values()))
-    chart = of_results(id_, outcome.results, lai_robbins(outcome))
+    chart = chart_results(id_, outcome.results, shared_least_slope(outcome))
     assert chart is not None  # panels record many rounds
     return PanelReport(
         id=id_,
@@ -213,14 +205,10 @@ def panel_report(
         engine=first.engine,
         seconds=seconds,
         settings=settings,
-        slope_rounds=window(first),
+        slope_rounds=slope_window(first),
         chart=chart,
-        table=table(outcome),
-        comparisons=compared,
-        published=compare(outcome) if id_ == "published" else (),
+        scoreboard=scoreboard,
+        growth=measure_growth(outcome),
+        published=compare_published(outcome) if id_ == "published" else (),
         files=files,
     )
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

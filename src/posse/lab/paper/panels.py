@@ -1,4 +1,4 @@
-"""The panels of the paper's figures, one TOML file each, as stated and as published."""
+"""Panels of the paper's figures, one TOML file each, as stated and as published, and their runs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from posse.networks import Network
 from posse.randomness import FloatArray, create_generator
 from posse.serialization.decode import from_data
 
-# In the order of the paper; the last is no figure but what can be compared with published values.
+# In the order of the paper; the last is no figure, but curves of which published values exist.
 IDS = ("fig1a", "fig1b", "fig2a", "fig2b", "fig3", "fig4a", "fig4b", "fig5a", "fig5b", "published")
 
 
 @dataclass(frozen=True)
-class Curve:
+class PanelCurve:
     """One algorithm on one network; `matrix` names weights other than the network's own."""
 
     network: Network
@@ -40,16 +40,16 @@ class Curve:
     matrix: Literal["", "published-grid"] = ""
 
     def weighted_network(self) -> Network:
-        """The network with the weights that are meant."""
+        """Give the network with the weights that `matrix` names."""
         return published_grid(self.network) if self.matrix else self.network
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What the authors' notebooks did where that differs from the text."""
+    """The setting of the authors' notebooks, where it differs from the text."""
 
     note: str
-    curves: Mapping[str, Curve] = field(hash=False)
+    curves: Mapping[str, PanelCurve] = field(hash=False)
     bandit: Bandit | None = None
 
 
@@ -62,13 +62,13 @@ class Panel:
     caption: str
     horizon: int
     bandit: Bandit
-    curves: Mapping[str, Curve] = field(hash=False)
+    curves: Mapping[str, PanelCurve] = field(hash=False)
     pairs: Literal["first", "neighbours", "gossip"] = "first"
     note: str = ""
     as_published: Variant | None = None
 
-    def published(self) -> Panel:
-        """The panel as published, which may be the same."""
+    def as_published_panel(self) -> Panel:
+        """Give the panel as published, which may be the same."""
         variant = self.as_published
         if variant is None:
             return self
@@ -79,8 +79,8 @@ class Panel:
             note=variant.note,
         )
 
-    def compared(self) -> list[tuple[str, str]]:
-        """The pairs of curves to compare."""
+    def pairs_to_compare(self) -> list[tuple[str, str]]:
+        """Give the pairs of curves to compare."""
         names = list(self.curves)
         if self.pairs == "neighbours":
             return list(pairwise(names))
@@ -89,56 +89,58 @@ class Panel:
         return [(names[0], name) for name in names[1:]]
 
 
-def toml_of(id_: str) -> str:
-    """The text of a panel's file."""
+def read_panel_toml(id_: str) -> str:
+    """Read the text of a panel's file."""
     return (resources.files("posse.lab.paper") / "panels" / f"{id_}.toml").read_text("utf-8")
 
 
 @cache
-def panel(id_: str) -> Panel:
-    """A panel by its id, such as 'fig1a'."""
+def load_panel(id_: str) -> Panel:
+    """Load a panel by its id, such as 'fig1a'."""
     validation.validate_choice("figure", id_, IDS)
-    return from_data(Panel, tomllib.loads(toml_of(id_)))
+    return from_data(Panel, tomllib.loads(read_panel_toml(id_)))
 
 
-def chosen(names: list[str]) -> list[str]:
-    """The ids that names stand for: 'fig1a', '1a', or 'fig1' and '1' for both its panels."""
-    found = []
+def choose_panels(names: list[str]) -> list[str]:
+    """Choose panels by 'fig1a' or '1a', or by 'fig1' or '1' for all panels of a figure."""
+    chosen_ids = []
     for name in names:
         key = name.lower().removeprefix("figure").removeprefix("fig").strip()
+        # An exact name first; a number alone stands for all panels of its figure.
         matching = [i for i in IDS if i.removeprefix("fig") == key]
         matching = matching or [i for i in IDS if i.removeprefix("fig").rstrip("ab") == key]
-        found += matching or [validation.validate_choice("figure", name, IDS)]
-    return [i for i in IDS if i in found or not names]
+        chosen_ids += matching or [validation.validate_choice("figure", name, IDS)]
+    return [i for i in IDS if i in chosen_ids or not names]
 
 
 @cache
 def published_grid(network: Network) -> Network:
-    """I - D^-1 (D - A) D^-1 / (d_max + 1), the matrix of the authors' notebooks for the grid.
+    """Build I - D^-1 (D - A) D^-1 / (d_max + 1), the authors' matrix for the grid.
 
     Its rows do not sum to 1, which is why it needs `check=False`.
     """
+    # As in the authors' notebooks, not as in the text: the published curves come from it.
     degrees = network.degrees.astype(float)
     laplacian = np.diag(degrees)
     i, j = network.edges.T
     laplacian[i, j] = laplacian[j, i] = -1
     scaled = laplacian / np.outer(degrees, degrees) / (degrees.max() + 1)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # known, and what this function is about
+        warnings.simplefilter("ignore")  # rows that do not sum to 1 are the point of this matrix
         return networks.from_matrix(np.eye(len(degrees)) - scaled, check=False)
 
 
 # Running panels: from a panel to the results of its curves.
 
 SEED = 2026
-QUICK = 100
-FULL = 1000
+QUICK_RUNS = 100
+FULL_RUNS = 1000
 # The rounds at which published values are known.
 PUBLISHED_ROUNDS = (25, 50, 100, 200, 400, 800)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PanelOutcome:
     """A panel and the results of its curves."""
 
     panel: Panel
@@ -150,41 +152,48 @@ class Outcome:
         """The number of runs of each curve."""
         return next(iter(self.results.values())).runs
 
-    def means(self, name: str) -> FloatArray:
-        """The true means of each run: (runs, K)."""
+    def means_of(self, name: str) -> FloatArray:
+        """Give the true means of each run: (runs, K)."""
         bandit = self.panel.bandit
         runs = range(self.results[name].runs)
         return np.stack(
             [bandit.means_of_run(run, create_generator(self.seed, run, "means")) for run in runs]
         )
 
-    def gaps(self, name: str) -> FloatArray:
-        """How much worse each arm is than the best, run by run: (runs, K)."""
-        means = self.means(name)
+    def gaps_of(self, name: str) -> FloatArray:
+        """Give how much worse each arm is than the best, run by run: (runs, K)."""
+        means = self.means_of(name)
         return np.asarray(means.max(axis=1, keepdims=True) - means)
 
     def least_slope(self, name: str) -> float:
-        """Lai and Robbins's least slope of regret against ln t, averaged over runs."""
+        """Give Lai and Robbins's least slope of regret against ln t, averaged over runs."""
+        # Isolated agents share nothing: each needs the regret of a single agent.
         alone = isinstance(self.panel.curves[name].algorithm, Isolated)
         n_agents = 1 if alone else self.results[name].n_agents
         divergence = theory.divergence(self.panel.bandit.family)
-        distinct = np.unique(self.means(name), axis=0, return_counts=True)
+        distinct = np.unique(self.means_of(name), axis=0, return_counts=True)
         slopes = [theory.lai_robbins_constant(means, n_agents, divergence) for means in distinct[0]]
         return float(np.average(slopes, weights=distinct[1]))
 
 
-def times(horizon: int) -> NDArray[np.int64]:
-    """The rounds to record: dense early, even later, and those of published values."""
+def recorded_rounds(horizon: int) -> NDArray[np.int64]:
+    """Choose the rounds to record: dense early, even later, and those of published values."""
+    # Curves are drawn on linear and logarithmic axes, so rounds are dense for both.
     even = np.linspace(1, horizon, 201)
     early = np.geomspace(1, horizon, 161)
     rounds = np.rint(np.concatenate([even, early, PUBLISHED_ROUNDS])).astype(np.int64)
     return np.unique(rounds[rounds <= horizon])
 
 
-def simulation_of(panel: Panel, curve: Curve, seed: int, horizon: int) -> Simulation:
-    """What one curve stands for."""
+def build_simulation(panel: Panel, curve: PanelCurve, seed: int, horizon: int) -> Simulation:
+    """Build the simulation of one curve."""
     return Simulation(
-        panel.bandit, curve.weighted_network(), curve.algorithm, horizon, seed, times(horizon)
+        panel.bandit,
+        curve.weighted_network(),
+        curve.algorithm,
+        horizon,
+        seed,
+        recorded_rounds(horizon),
     )
 
 
@@ -197,18 +206,21 @@ def run_panel(
     executor: Executor | None = None,
     threads: int | None = None,
     advance: Callable[[int], None] = lambda runs: None,
-) -> Outcome:
-    """All curves of a panel under one seed: the same problems and rewards for each.
+) -> PanelOutcome:
+    """Run all curves of a panel under one seed: the same problems and rewards for each.
 
-    What the store holds is not computed again. advance: told the number of runs at a time.
+    Stored results are not computed again. advance: called with the number of runs done.
     """
     simulations = {
-        name: simulation_of(panel, curve, seed, panel.horizon)
+        name: build_simulation(panel, curve, seed, panel.horizon)
         for name, curve in panel.curves.items()
     }
+    # The compiled engine where there is a kernel; engines agree in law, not in bits.
     jobs = {
-        name: Job(each, range(runs), "reference" if plan.missing_kernel(each) else "compiled")
-        for name, each in simulations.items()
+        name: Job(
+            simulation, range(runs), "reference" if plan.missing_kernel(simulation) else "compiled"
+        )
+        for name, simulation in simulations.items()
     }
     complete_jobs(
         list(jobs.values()),
@@ -217,4 +229,4 @@ def run_panel(
         threads=threads,
         advance=lambda job, done: advance(done),
     )
-    return Outcome(panel, {name: store.load_result(job) for name, job in jobs.items()}, seed)
+    return PanelOutcome(panel, {name: store.load_result(job) for name, job in jobs.items()}, seed)

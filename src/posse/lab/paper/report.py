@@ -1,4 +1,4 @@
-"""The figures for print: regret against time and against its logarithm."""
+"""`posse paper`: run panels, draw their figures, and write the report."""
 
 from __future__ import annotations
 
@@ -17,9 +17,16 @@ from posse.lab.atomic_files import atomic_write
 from posse.lab.jobs.executors import count_slots
 from posse.lab.jobs.results_cache import PartStore
 from posse.lab.paper import analysis, claims, panels
-from posse.lab.paper.analysis import lai_robbins
-from posse.lab.paper.panels import FULL, QUICK, Outcome, Panel, run_panel, simulation_of
-from posse.lab.paper.report_data import ClaimReport, Made, Report
+from posse.lab.paper.analysis import shared_least_slope
+from posse.lab.paper.panels import (
+    FULL_RUNS,
+    QUICK_RUNS,
+    Panel,
+    PanelOutcome,
+    build_simulation,
+    run_panel,
+)
+from posse.lab.paper.report_data import ClaimReport, PaperProvenance, PaperReport
 from posse.lab.plots import draw_result, is_wide, save_figure, set_logarithmic, style_axes
 from posse.lab.report.curves import write_csv
 from posse.lab.report.pages import paper as page
@@ -27,8 +34,8 @@ from posse.lab.report.text import write_json
 from posse.serialization.encode import collect_versions
 
 
-def draw(outcome: Outcome, path: Path) -> list[Path]:
-    """Write a panel as PNG and PDF beside each other; returns their paths.
+def draw_panel(outcome: PanelOutcome, path: Path) -> list[Path]:
+    """Draw a panel as PNG and PDF: regret against time and its logarithm; return their paths.
 
     Where final regrets differ more than tenfold, the left axis of regret is logarithmic: on a
     linear one, which the right side then has, the lowest curves lie on the axis.
@@ -44,13 +51,14 @@ def draw(outcome: Outcome, path: Path) -> list[Path]:
         style_axes(axes)
         for name, result in outcome.results.items():
             draw_result(axes, result, label=name)
+    # The right side keeps a linear axis of regret, and has a logarithmic one of rounds anyway.
     if wide:
         set_logarithmic(left, "y")
         left.set_ylabel("regret per agent, logarithmic")
     right.set_xscale("log")
     right.set_xlabel("round, logarithmic")
     right.set_ylabel("regret per agent" if wide else "")
-    slope = _least_slope(right, outcome)
+    slope = _draw_least_slope(right, outcome)
     handles, labels = left.get_legend_handles_labels()
     if slope is not None:
         handles = [*handles, slope]
@@ -59,16 +67,16 @@ def draw(outcome: Outcome, path: Path) -> list[Path]:
         handles, labels, loc="outside lower center", ncols=3, frameon=False, handlelength=3
     )
     figure.suptitle(f"{outcome.panel.title} ({outcome.runs} runs, 95% bands)", fontsize=11)
-    written = []
+    paths = []
     for suffix in (".png", ".pdf"):
         save_figure(figure, path.with_suffix(suffix))
-        written.append(path.with_suffix(suffix))
-    return written
+        paths.append(path.with_suffix(suffix))
+    return paths
 
 
-def _least_slope(axes: Any, outcome: Outcome) -> Any:
-    """The Lai-Robbins slope as a dashed line that ends where the lowest curve does."""
-    least = lai_robbins(outcome)
+def _draw_least_slope(axes: Any, outcome: PanelOutcome) -> Any:
+    """Draw the Lai-Robbins slope as a dashed line that ends where the lowest curve does."""
+    least = shared_least_slope(outcome)
     if least is None:
         return None
     lowest = min(outcome.results.values(), key=lambda result: result.summary().mean)
@@ -81,31 +89,31 @@ def _least_slope(axes: Any, outcome: Outcome) -> Any:
     return axes.plot(times, line, label=label, **look)[0]
 
 
-# `posse paper`: run panels, draw them, and write the report.
+# Running and writing a report.
 
 TITLE = "Bayesian Algorithms for Decentralized Stochastic Bandits, reproduced"
 DATA = "report.json"
 Advance = Callable[[int], None]
 
 
-class Progress:
-    """What a run tells of its progress; this one keeps it to itself."""
+class PaperProgress:
+    """Progress of a reproduction; this one is silent."""
 
     @contextmanager
-    def panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
-        """While a panel runs: what to call with the number of runs done of a curve."""
+    def show_panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
+        """Show a panel while it runs; call the value with the number of runs done of a curve."""
         yield lambda runs: None
 
-    def compiling(self, seconds: int) -> None:
-        """Kernels are compiled first, which takes about so long."""
+    def announce_compiling(self, seconds: int) -> None:
+        """Announce that kernels are compiled first, in about so many seconds."""
 
-    def plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
-        """What is to be run: names, panels and their runs."""
+    def announce_plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
+        """Announce the panels to run: names, panels and numbers of runs."""
 
 
 @dataclass
 class Reproduction:
-    """Some panels at some number of runs, and where their results and the report go."""
+    """A reproduction: its panels, runs and seed, and the folder of results and report."""
 
     ids: Sequence[str]
     runs: int
@@ -113,40 +121,44 @@ class Reproduction:
     output: Path
     threads: int
     as_published: bool = False
-    progress: Progress = field(default_factory=Progress)
-    executor: Executor | None = None  # that computes, in place of our threads
+    progress: PaperProgress = field(default_factory=PaperProgress)
+    executor: Executor | None = None  # computes in place of threads
 
     def __post_init__(self) -> None:
         self.store = PartStore(self.output / "results")
         self._seconds: dict[str, float] = {}
 
-    def run(self) -> Report:
-        """Run what is not stored yet, then write figures and page; returns the report as data."""
+    def run(self) -> PaperReport:
+        """Run the panels that are not stored yet, write figures and page, and return the report."""
         start = time.perf_counter()
         (self.output / "figures").mkdir(parents=True, exist_ok=True)
-        shown = {id_: panels.panel(id_) for id_ in self.ids}
+        chosen_panels = {id_: panels.load_panel(id_) for id_ in self.ids}
         if self.as_published:
-            shown = {id_: panel.published() for id_, panel in shown.items()}
+            chosen_panels = {
+                id_: panel.as_published_panel() for id_, panel in chosen_panels.items()
+            }
         if self.executor is None:
-            self._compile(shown)
-        outcomes = self._outcomes(shown)
-        verdicts = self._verdicts(outcomes)
-        compared = analysis.comparisons(outcomes)
-        shown_panels = []
+            self._compile_kernels(chosen_panels)
+        outcomes = self._run_panels(chosen_panels)
+        verdicts = self._judge_claims(outcomes)
+        scoreboards = analysis.score_panels(outcomes)
+        panel_reports = []
         for id_, outcome in outcomes.items():
             path = self.output / "figures" / id_
-            written = [*draw(outcome, path), path.with_suffix(".csv")]
-            files = [file.relative_to(self.output).as_posix() for file in written]
-            settings = panels.toml_of(id_)
+            paths = [*draw_panel(outcome, path), path.with_suffix(".csv")]
+            files = [file.relative_to(self.output).as_posix() for file in paths]
+            settings = panels.read_panel_toml(id_)
             seconds = self._seconds[id_]
-            panel = analysis.panel_report(id_, outcome, compared[id_], seconds, settings, files)
-            write_csv(panel.chart.curves, written[-1])
-            shown_panels.append(panel)
-        report = Report(
+            panel = analysis.build_panel_report(
+                id_, outcome, scoreboards[id_], seconds, settings, files
+            )
+            write_csv(panel.chart.curves, paths[-1])
+            panel_reports.append(panel)
+        report = PaperReport(
             title=TITLE,
-            summary=self._summary(time.perf_counter() - start),
+            summary=self._describe_provenance(time.perf_counter() - start),
             claims=verdicts,
-            panels=shown_panels,
+            panels=panel_reports,
         )
         write_json(report, self.output / DATA)
         with atomic_write(self.page) as temporary:
@@ -155,26 +167,30 @@ class Reproduction:
 
     @property
     def page(self) -> Path:
-        """Where the report is written."""
+        """The path of the page."""
         return self.output / "index.html"
 
-    def _compile(self, shown: dict[str, Panel]) -> None:
-        """Compile what all panels need at once, so that people are told once how long it takes."""
+    def _compile_kernels(self, chosen_panels: dict[str, Panel]) -> None:
+        """Compile the kernels of all panels at once, and announce once how long that takes."""
         from posse.lab.compiled import engine
 
         simulations = [
-            simulation_of(panel, curve, self.seed, panel.horizon)
-            for panel in shown.values()
+            build_simulation(panel, curve, self.seed, panel.horizon)
+            for panel in chosen_panels.values()
             for curve in panel.curves.values()
         ]
-        engine.prepare(simulations, self.progress.compiling)
+        engine.prepare(simulations, self.progress.announce_compiling)
 
-    def _outcomes(self, shown: dict[str, Panel], suffix: str = "") -> dict[str, Outcome]:
-        self.progress.plan([(id_ + suffix, panel, self.runs) for id_, panel in shown.items()])
+    def _run_panels(
+        self, chosen_panels: dict[str, Panel], suffix: str = ""
+    ) -> dict[str, PanelOutcome]:
+        self.progress.announce_plan(
+            [(id_ + suffix, panel, self.runs) for id_, panel in chosen_panels.items()]
+        )
         outcomes = {}
-        for id_, panel in shown.items():
+        for id_, panel in chosen_panels.items():
             start = time.perf_counter()
-            with self.progress.panel(id_ + suffix, panel, self.runs) as advance:
+            with self.progress.show_panel(id_ + suffix, panel, self.runs) as advance:
                 outcomes[id_] = run_panel(
                     panel,
                     self.store,
@@ -184,31 +200,33 @@ class Reproduction:
                     threads=self.threads,
                     advance=advance,
                 )
+            # The first run of a panel counts: a second one, as published, would replace its time.
             self._seconds.setdefault(id_, time.perf_counter() - start)
         return outcomes
 
-    def _verdicts(self, outcomes: dict[str, Outcome]) -> list[ClaimReport]:
-        """The claims; what fails as stated is tried as published."""
-        doubtful = set() if self.as_published else claims.failing(outcomes)
+    def _judge_claims(self, outcomes: dict[str, PanelOutcome]) -> list[ClaimReport]:
+        """Judge the claims; panels of claims that fail as stated are run as published."""
+        # Runs as published cost as much as the first ones, so only failing panels get them.
+        doubtful = set() if self.as_published else claims.find_failing_panels(outcomes)
         again = {
-            id_: panels.panel(id_).published()
+            id_: panels.load_panel(id_).as_published_panel()
             for id_ in doubtful
-            if panels.panel(id_).as_published is not None
+            if panels.load_panel(id_).as_published is not None
         }
-        published = self._outcomes(again, ", as published") if again else {}
-        return claims.verdicts(outcomes, {**outcomes, **published} if published else {})
+        published = self._run_panels(again, ", as published") if again else {}
+        return claims.judge_claims(outcomes, {**outcomes, **published} if published else {})
 
-    def _summary(self, seconds: float) -> Made:
-        return Made(
-            mode={QUICK: "quick", FULL: "full"}.get(self.runs, "custom"),
+    def _describe_provenance(self, seconds: float) -> PaperProvenance:
+        return PaperProvenance(
+            mode={QUICK_RUNS: "quick", FULL_RUNS: "full"}.get(self.runs, "custom"),
             variant="as published" if self.as_published else "as stated",
             seed=self.seed,
             seconds=seconds,
             versions=collect_versions(),
-            machine=f"{platform.machine()}, {self._hands()}",
+            machine=f"{platform.machine()}, {self._describe_workers()}",
         )
 
-    def _hands(self) -> str:
+    def _describe_workers(self) -> str:
         if self.executor is None:
             return f"{self.threads} threads"
         return f"{count_slots(self.executor)} workers"

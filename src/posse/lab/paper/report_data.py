@@ -1,4 +1,4 @@
-"""The report as data: every field that the page and the command line may read."""
+"""The report of the paper as data: every field that the page and report.json may read."""
 
 from __future__ import annotations
 
@@ -6,43 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from posse.lab.report.curves import Chart
+from posse.lab.report.scoreboard import Scoreboard
+from posse.lab.statistics import Estimate
 
 
 @dataclass(frozen=True)
-class Final:
-    """A curve's final regret: its mean, the tails that a mean hides, and how it grows at the end.
+class CurveGrowth:
+    """How the regret of a curve grows at the end.
 
     slope:       regret per unit of ln t over the rounds that the panel names
     least_slope: the least that any consistent algorithm has in the long run (Lai and Robbins)
-    growth:      one of the words in `rates`
+    growth:      one of the words in `analysis`
     """
 
-    name: str
-    mean: float
-    standard_error: float | None
-    low: float | None
-    high: float | None
-    percentile_95: float | None
-    worst_agent: float | None
-    wrong_leader: float | None
-    slope: float | None
-    slope_low: float | None
-    slope_high: float | None
-    least_slope: float | None
+    curve: str
+    slope: Estimate[float]
+    least_slope: float
     growth: str
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Final regret of the first curve minus that of the second, paired run by run."""
-
-    first: str
-    second: str
-    difference: float
-    low: float | None
-    high: float | None
-    p: float
-    significant: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,10 +41,12 @@ class PublishedValue:
 
 @dataclass(frozen=True)
 class PanelReport:
-    """Everything the page shows of a panel.
+    """Everything that the page shows of a panel.
 
+    scoreboard:   final regrets of its curves, and paired differences of chosen curves after Holm's
+                  correction over all panels of the report
     slope_rounds: the first and last round of the window that all slopes are taken over
-    files:        what can be downloaded, relative to the page
+    files:        those that can be downloaded, relative to the page
     """
 
     id: str
@@ -78,15 +60,15 @@ class PanelReport:
     settings: str
     slope_rounds: tuple[int, int]
     chart: Chart
-    table: Sequence[Final]
-    comparisons: Sequence[Difference]
+    scoreboard: Scoreboard
+    growth: Sequence[CurveGrowth]
     published: Sequence[PublishedValue] = ()
     files: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class ClaimReport:
-    """A sentence of the paper, its verdict (one of those in `claims`) and what shows it."""
+    """A sentence of the paper, its verdict (one of those in `claims`) and the evidence for it."""
 
     figure: str
     claim: str
@@ -95,8 +77,8 @@ class ClaimReport:
 
 
 @dataclass(frozen=True)
-class Made:
-    """How a report was made."""
+class PaperProvenance:
+    """How a report of the paper was computed."""
 
     mode: str
     variant: str
@@ -107,10 +89,10 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Report:
-    """A reproduction: its claims and its panels."""
+class PaperReport:
+    """A reproduction of the paper: its claims and its panels."""
 
     title: str
-    summary: Made
+    summary: PaperProvenance
     claims: Sequence[ClaimReport]
     panels: Sequence[PanelReport]

@@ -1,23 +1,17 @@
-"""The report of anybody's comparison: one page that needs nothing but a browser, and its files."""
+"""Reports: one HTML page that needs nothing but a browser, and files of all numbers beside it.
 
+`scoreboard` has the numbers (mean regret, ranks, paired differences, tails), `pages` one page for
+each kind of report: a comparison, a sweep, the arena's leaderboard and the paper. A page is made of
+sections, a section of parts: text, which is escaped and becomes a paragraph, or markup.
 
-# What the report pages share: one file without requests, its look, its tables and its charts.
-#
-# A page is made of sections, a section of parts; a part is text (escaped, a paragraph of its own)
-# or markup that one of these functions made:
-#
-#     from posse.lab.report import charts, formats
-#     from posse.lab.report.document import Section, document, facts, figure, image
-#     from posse.lab.report.html import table
-#
-#     page = document(
-#         "A sweep of the ring's size",
-#         [
-#             Section("regret", "Final regret", [
-#                 "What was asked, in a sentence.",
-#                 figure(image(png, "Final regret against the number of agents"), "95% intervals"),
-#                 table("Every cell", ["Agents", "Regret"], [["10", formats.number(14.2)]]),
-#             ]),
-#         ],
-#         summary=facts(["200 runs", "seed 7"]),
-#     )
+    from posse.lab.report.document import Section, render_document, render_facts
+    from posse.lab.report.html import render_table
+    from posse.lab.report.text import format_number
+
+    table = render_table("Every cell", ["Agents", "Regret"], [["10", format_number(14.2)]])
+    page = render_document(
+        "A sweep of the ring's size",
+        [Section("regret", "Final regret", ["The purpose, in a sentence.", table])],
+        summary=render_facts(["200 runs", "seed 7"]),
+    )
+"""

@@ -1,4 +1,4 @@
-"""Curves over rounds: the page's script draws them and reads their values to who points at them."""
+"""Curves over rounds: mean and 95% band, drawn by the page's script from embedded data."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from posse import theory
 from posse.bandits import Bandit
 from posse.lab import plots
 from posse.lab.atomic_files import atomic_write
-from posse.lab.report.html import Html, element
+from posse.lab.report.html import Html, render_element
 from posse.lab.report.text import to_json
 from posse.lab.results import Result
 from posse.lab.statistics import mean_interval
 from posse.randomness import FloatArray
 
 Numbers = Sequence[float | None]  # None: unknown
-POINTS = 500  # of a curve: a screen shows no more
+MOST_POINTS = 500  # of a curve; a screen cannot show more
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The mean over runs and its 95% band at the rounds shown."""
+    """The mean over runs and its 95% band at the rounds that are drawn."""
 
     name: str
     times: Sequence[int]
@@ -38,7 +38,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class LeastSlope:
-    """The slope of Lai and Robbins, and what the line in the chart is called."""
+    """The slope of Lai and Robbins, and the name of its line in the chart."""
 
     slope: float
     text: str
@@ -46,9 +46,9 @@ class LeastSlope:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves of one quantity, which the page draws where `place` puts its figure.
+    """Curves of one quantity, drawn where `place_chart` puts their figure.
 
-    log: whether curves are so far apart that the axis of the quantity begins logarithmic
+    log: whether the axis of the quantity is logarithmic at first, since curves are far apart
     """
 
     id: str
@@ -59,8 +59,8 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """What the script reads; curve 0, 1, ... have so many colours, and these dashes, in turn.
+class EmbeddedCharts:
+    """The data that the script reads; curves take colours and dashes in turn.
 
     dashes: in line widths
     """
@@ -70,26 +70,29 @@ class Drawn:
     dashes: Sequence[Sequence[float]] = plots.DASHES
 
 
-def curve(name: str, times: NDArray[np.int64], values: FloatArray) -> Curve:
-    """The mean of values (R, len(times)) over runs, with its 95% band."""
-    shown = plots.choose_points(len(times), POINTS)
-    mean, _, low, high = map(_short, mean_interval(values[:, shown]))
-    return Curve(name, times[shown].tolist(), mean, low, high)
+def average_curve(name: str, times: NDArray[np.int64], values: FloatArray) -> Curve:
+    """Average values (R, len(times)) over runs, with a 95% band."""
+    # Thinning keeps the first and the last round, so that a curve ends at the final regret.
+    columns = plots.choose_points(len(times), MOST_POINTS)
+    mean, _, low, high = map(_round_numbers, mean_interval(values[:, columns]))
+    return Curve(name, times[columns].tolist(), mean, low, high)
 
 
-def of_results(
+def chart_results(
     id_: str, results: Mapping[str, Result], bound: LeastSlope | None = None
 ) -> Chart | None:
-    """The regret of each result over time; None where only one round was recorded."""
+    """Chart the regret of each result over time; None where only one round was recorded."""
     if any(len(result.times) == 1 for result in results.values()):
         return None
-    drawn = [curve(name, result.times, result.regret) for name, result in results.items()]
+    curves = [average_curve(name, result.times, result.regret) for name, result in results.items()]
+    # By final regrets, as in the printed figures, so that both have the same axes.
     wide = plots.is_wide([result.summary().mean for result in results.values()])
-    return Chart(id_, drawn, wide, bound)
+    return Chart(id_, curves, wide, bound)
 
 
 def least_slope(bandit: Bandit, n_agents: int) -> LeastSlope | None:
-    """The least slope of any consistent algorithm, where all runs have the same lasting means."""
+    """Give the least slope of any consistent algorithm, where the means are fixed."""
+    # The bound is a number of the problem: means that are drawn for each run, or drift, have none.
     lasting = isinstance(bandit.means, tuple) and bandit.drift is None
     if not lasting or not callable(getattr(bandit.family, "divergence", None)):
         return None
@@ -100,14 +103,14 @@ def least_slope(bandit: Bandit, n_agents: int) -> LeastSlope | None:
     return LeastSlope(slope, text)
 
 
-def place(chart: Chart) -> Html:
-    """Where the chart is drawn; a page has its charts in the order that `document` is given."""
-    return element("figure", data_chart=chart.id)
+def place_chart(chart: Chart) -> Html:
+    """Render the place of a chart; a page draws its charts in the order of `render_document`."""
+    return render_element("figure", data_chart=chart.id)
 
 
-def embedded(charts: Sequence[Chart]) -> str:
-    """What the script draws, in JSON."""
-    return to_json(Drawn(charts))
+def embed_charts(charts: Sequence[Chart]) -> str:
+    """Write the data of the charts as JSON for the script."""
+    return to_json(EmbeddedCharts(charts))
 
 
 def write_csv(curves: Sequence[Curve], path: Path) -> Path:
@@ -115,12 +118,12 @@ def write_csv(curves: Sequence[Curve], path: Path) -> Path:
     with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["curve", "round", "regret", "low", "high"])
-        for each in curves:
-            rows = zip(each.times, each.mean, each.low, each.high, strict=True)
-            writer.writerows([each.name, *row] for row in rows)
+        for curve in curves:
+            rows = zip(curve.times, curve.mean, curve.low, curve.high, strict=True)
+            writer.writerows([curve.name, *row] for row in rows)
     return path
 
 
-def _short(values: Any) -> list[float | None]:
-    """Numbers of five digits: more cannot be seen, and they would fill the page."""
+def _round_numbers(values: Any) -> list[float | None]:
+    """Round to five digits: more cannot be seen, and they would fill the page."""
     return [None if np.isnan(x) else float(f"{x:.5g}") for x in values]

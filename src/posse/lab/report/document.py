@@ -1,4 +1,9 @@
-"""A page of sections in one file that needs nothing but a browser."""
+"""Pages of sections in one HTML file that needs nothing but a browser.
+
+A page is made of sections, a section of parts; a part is text, which is escaped and becomes a
+paragraph, or `Html` from one of the functions here and in `html`, `charts` and `curves`. Nothing
+on a page makes a request: styles, scripts, images and data are inside it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from string import Template
 from posse import web
 from posse.lab.report import curves
 from posse.lab.report.curves import Chart
-from posse.lab.report.html import Html, element, markup
+from posse.lab.report.html import Html, escape_text, render_element
 
 _ASSETS = Path(__file__).parent / "assets"
 _WITHOUT_SCRIPT = "The charts need JavaScript; the tables do not."
@@ -19,11 +24,11 @@ _WITHOUT_SCRIPT = "The charts need JavaScript; the tables do not."
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with a link at its top.
+    """A part of the page with a link at the top of the page.
 
-    parts:   text becomes a paragraph of its own; markup is taken as it is
-    link:    what its link says; the title where that is short enough
-    tooltip: what the link says when pointed at
+    parts:   text becomes a paragraph of its own; Html stays as it is
+    link:    the text of its link; the title, if None
+    tooltip: of its link
     """
 
     id: str
@@ -33,7 +38,7 @@ class Section:
     tooltip: str | None = None
 
 
-def document(
+def render_document(
     title: str,
     sections: Sequence[Section],
     *,
@@ -42,86 +47,100 @@ def document(
     script: str = "",
     charts: Sequence[Chart] = (),
 ) -> str:
-    """The whole page; nothing in it asks the network for anything.
+    """Render the whole page; nothing in it makes a request.
 
     summary: markup below the title
     style:   rules after those that all pages share
-    script:  what this page does beyond sorting its tables and drawing its charts
+    script:  of this page alone; tables are sorted and charts drawn by shared scripts
     charts:  those that its sections place, in their order
     """
-    page = Template(asset(_ASSETS / "document.html"))
-    styles = [web.read("tokens.css"), asset(_ASSETS / "page.css")]
-    scripts = [asset(_ASSETS / "sorting.js")]
+    page = Template(read_asset(_ASSETS / "document.html"))
+    # All pages share one look: colours from the live pages, then the report's own style.
+    styles = [web.read("tokens.css"), read_asset(_ASSETS / "page.css")]
+    scripts = [read_asset(_ASSETS / "sorting.js")]
     if charts:
-        styles.append(asset(_ASSETS / "curves.css"))
-        scripts.append(asset(_ASSETS / "curves.js"))
+        styles.append(read_asset(_ASSETS / "curves.css"))
+        scripts.append(read_asset(_ASSETS / "curves.js"))
     return page.substitute(
-        title=markup(title),
+        title=escape_text(title),
         style="".join([*styles, style]),
         script="".join([*scripts, script]),
         summary=summary or "",
-        links="\n".join(map(_link, sections)),
-        without_script=element("noscript", paragraph(_WITHOUT_SCRIPT, "note")) if charts else "",
-        sections="\n".join(map(_section, sections)),
+        links="\n".join(map(_render_link, sections)),
+        without_script=render_element("noscript", render_paragraph(_WITHOUT_SCRIPT, "note"))
+        if charts
+        else "",
+        sections="\n".join(map(_render_section, sections)),
         # Without a "<" nothing in the data can end the script element or open a comment.
-        data=curves.embedded(charts).replace("<", "\\u003c"),
+        data=curves.embed_charts(charts).replace("<", "\\u003c"),
     )
 
 
-def asset(path: Path) -> str:
-    """A style sheet or a script that lies beside the code."""
+def read_asset(path: Path) -> str:
+    """Read a style sheet, a script or a template that lies beside the code."""
     return path.read_text(encoding="utf-8")
 
 
-def printing() -> str:
-    """A script for pages that unfold everything on paper."""
-    return asset(_ASSETS / "printing.js")
+def printing_script() -> str:
+    """Read the script that unfolds everything for printing."""
+    return read_asset(_ASSETS / "printing.js")
 
 
-def facts(parts: Sequence[str]) -> Html:
-    """How the page was made: short facts in one quiet line."""
-    return paragraph(Html(" · ".join(element("span", part) for part in parts)), "summary")
+def render_facts(parts: Sequence[str]) -> Html:
+    """Render short facts about the page in one quiet line."""
+    return render_paragraph(
+        Html(" · ".join(render_element("span", part) for part in parts)), "summary"
+    )
 
 
-def paragraph(text: str, kind: str | None = None) -> Html:
-    """A paragraph: plain, or "note", "quiet", "caption"."""
-    return element("p", text, class_=kind)
+def render_paragraph(text: str, kind: str | None = None) -> Html:
+    """Render a paragraph: plain, or "note", "quiet", "caption"."""
+    return render_element("p", text, class_=kind)
 
 
-def figure(drawing: Html, caption: str = "") -> Html:
-    """A drawing with what it shows below it."""
-    below = element("figcaption", caption, class_="quiet") if caption else ""
-    return element("figure", drawing, Html(below))
+def render_figure(drawing: Html, caption: str = "") -> Html:
+    """Render a drawing with its caption below it."""
+    below = render_element("figcaption", caption, class_="quiet") if caption else ""
+    return render_element("figure", drawing, Html(below))
 
 
-def image(png: bytes, meaning: str) -> Html:
-    """A PNG inside the page; `meaning` is read to those who do not see it."""
+def render_image(png: bytes, meaning: str) -> Html:
+    """Render a PNG inside the page; `meaning` is its text for screen readers."""
+    # Inside the page, since a page is one file that may be mailed.
     source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
-    return element("div", Html(f'<img src="{source}" alt="{markup(meaning)}">'), class_="image")
+    return render_element(
+        "div", Html(f'<img src="{source}" alt="{escape_text(meaning)}">'), class_="image"
+    )
 
 
-def folded(summary: str, *content: str) -> Html:
-    """Content that is folded away below its summary."""
-    return element("details", element("summary", summary), *content)
+def fold_content(summary: str, *content: str) -> Html:
+    """Fold content away below its summary."""
+    return render_element("details", render_element("summary", summary), *content)
 
 
-def files(names: Sequence[str]) -> Html:
-    """Links to files beside the page, each by what it is: PNG, PDF, CSV."""
-    links = [element("a", Path(name).suffix.lstrip(".").upper(), href=name) for name in names]
+def link_files(names: Sequence[str]) -> Html:
+    """Link files beside the page, each by its kind: PNG, PDF, CSV."""
+    links = [
+        render_element("a", Path(name).suffix.lstrip(".").upper(), href=name) for name in names
+    ]
     return Html(f' <span class="files">{" · ".join(links)}</span>' if links else "")
 
 
-def all_numbers(names: Sequence[str]) -> Html:
-    """Where all numbers of a page are, for other programs."""
-    return paragraph(Html(f"All numbers as files: {files(names)}"))
+def link_data_files(names: Sequence[str]) -> Html:
+    """Link the files that hold all numbers of a page, for other programs."""
+    return render_paragraph(Html(f"All numbers as files: {link_files(names)}"))
 
 
-def _link(section: Section) -> Html:
+def _render_link(section: Section) -> Html:
     text = section.link or section.title
-    return element("li", element("a", text, href=f"#{section.id}", title=section.tooltip))
+    return render_element(
+        "li", render_element("a", text, href=f"#{section.id}", title=section.tooltip)
+    )
 
 
-def _section(section: Section) -> Html:
-    parts = [part if isinstance(part, Html) else paragraph(part) for part in section.parts if part]
-    body = "\n".join([element("h2", section.title), *parts])
-    return element("section", Html(f"\n{body}\n"), id=section.id)
+def _render_section(section: Section) -> Html:
+    parts = [
+        part if isinstance(part, Html) else render_paragraph(part) for part in section.parts if part
+    ]
+    body = "\n".join([render_element("h2", section.title), *parts])
+    return render_element("section", Html(f"\n{body}\n"), id=section.id)

@@ -11,23 +11,17 @@ horizon = [1000, 500]
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posse import validation
 from posse.lab.atomic_files import atomic_write
 from posse.lab.experiments import Experiment, build_from_file, experiment_to_toml
-from posse.lab.sweeps import sweep as tables
 from posse.lab.sweeps.grid import SweepGrid
 from posse.serialization import toml
 from posse.serialization.decode import from_data
-
-if TYPE_CHECKING:
-    from posse.lab.sweeps.sweep import Sweep
 
 PAIRED = "paired"
 
@@ -77,21 +71,6 @@ def write_sweep(
     text = sweep_to_toml(experiment, grid)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def save_sweep(sweep: Sweep, folder: Path) -> list[Path]:
-    """Write the table as CSV, the arrays as netCDF, and the sweep as TOML."""
-    folder.mkdir(parents=True, exist_ok=True)
-    table, arrays, definition = (folder / name for name in ("table.csv", "sweep.nc", "sweep.toml"))
-    with atomic_write(table) as temporary:
-        sweep.table().to_csv(temporary, index=False)
-    with atomic_write(arrays) as temporary:
-        tables.adapt_for_netcdf(sweep.to_xarray()).to_netcdf(temporary, engine="scipy")
-    written = [table, arrays]
-    with contextlib.suppress(ValueError):  # such as None, which TOML cannot represent
-        write_sweep(sweep.experiment, sweep.grid, definition)
-        written.append(definition)
-    return written
 
 
 def _parse_grid(table: Any) -> dict[Any, Any]:

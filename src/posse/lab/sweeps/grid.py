@@ -51,8 +51,8 @@ def experiment_to_data(experiment: Experiment) -> dict[str, Any]:
         data["record"] = to_data(e.record)
     for path, part in find_repr_only(data).items():
         raise ValueError(
-            f"{path}: {part} has no name by which a file could tell it from others: define it in "
-            "a module, as a function or a frozen dataclass of plain fields"
+            f"{path}: {part} cannot be imported by name: define it in a module, as a function or a "
+            "frozen dataclass of plain fields"
         )
     return data
 
@@ -320,8 +320,8 @@ def _encode_value(key: str, value: Any) -> Any:
     data = shorten(value)
     for part in find_repr_only(data).values():
         raise ValueError(
-            f"grid: {key}: {part} has no name by which a file could tell it from others: define "
-            "it in a module, as a function or a frozen dataclass of plain fields"
+            f"grid: {key}: {part} cannot be imported by name: define it in a module, as a function "
+            "or a frozen dataclass of plain fields"
         )
     return data
 

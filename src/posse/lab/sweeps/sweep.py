@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import os
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from posse import validation
+from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
 from posse.lab.experiments import Experiment
 from posse.lab.jobs.results_cache import PartStore, digest
 from posse.lab.jobs.scheduler import complete_jobs, track_progress
 from posse.lab.simulation import Job
-from posse.lab.sweeps import files
+from posse.lab.sweeps.files import write_sweep
 from posse.lab.sweeps.grid import (
     Label,
     SweepGrid,
@@ -36,22 +38,24 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
+    from posse.lab.report.scoreboard import Scoreboard
+
 SUMMARIES = ("mean", "standard_error", "low", "high")
 
 
 def build_rows(sweep: Sweep) -> list[dict[str, Any]]:
     """Build a row for every cell and algorithm."""
     rows = []
-    for labels, comparison in zip(sweep.cells, sweep, strict=True):
-        for name, result in comparison.items():
-            s = result.summary()
-            row = {**labels, "algorithm": name, "runs": s.runs, "regret": s.mean}
-            row |= {"standard_error": s.standard_error, "low": s.low, "high": s.high}
-            if (share := result.best_arm_share()) is not None:
-                row["best_arm_share"] = share
-            if "messages" in result.kept:
-                row["numbers_sent"] = float(result.numbers_sent[:, -1].mean())
-            rows.append(row | {"engine": result.engine})
+    for labels, scoreboard in zip(sweep.cells, sweep.scoreboards, strict=True):
+        for score in scoreboard.rows:
+            mean, error, low, high = score.regret
+            row = {**labels, "algorithm": score.algorithm, "runs": score.runs, "regret": mean}
+            row |= {"standard_error": error, "low": low, "high": high}
+            if score.best_arm_share is not None:
+                row["best_arm_share"] = score.best_arm_share
+            if score.numbers_sent is not None:
+                row["numbers_sent"] = score.numbers_sent.mean
+            rows.append(row | {"engine": score.engine})
     return rows
 
 
@@ -261,6 +265,13 @@ class Sweep:
         return matches[0]
 
     @cached_property
+    def scoreboards(self) -> list[Scoreboard]:
+        """The scoreboard of each cell: mean regret with its interval, tails, numbers sent."""
+        from posse.lab.report.scoreboard import build_scoreboard
+
+        return [build_scoreboard(comparison) for comparison in self]
+
+    @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """A row for every cell and algorithm, as the table has them."""
         return build_rows(self)
@@ -342,14 +353,14 @@ class Sweep:
         """
         from posse.lab.report.pages import sweep as page
 
-        return page.write(self, self.folder if folder is None else Path(folder))
+        return page.write_page(self, self.folder if folder is None else Path(folder))
 
     def save(self, folder: str | os.PathLike[str] | None = None) -> list[Path]:
         """Write table.csv, sweep.nc and sweep.toml, by default to the folder of the sweep.
 
         `read_sweep` reads sweep.toml.
         """
-        return files.save_sweep(self, self.folder if folder is None else Path(folder))
+        return _save_sweep(self, self.folder if folder is None else Path(folder))
 
 
 def _build_cell(data: dict[str, Any], grid: SweepGrid, point: tuple[int, ...]) -> SweepCell:
@@ -364,3 +375,18 @@ def _build_cell(data: dict[str, Any], grid: SweepGrid, point: tuple[int, ...]) -
     except ValueError as error:
         raise ValueError(f"the cell {describe_cell(labels)}: {error}") from None
     return SweepCell(point, labels, e, jobs)
+
+
+def _save_sweep(sweep: Sweep, folder: Path) -> list[Path]:
+    """Write the table as CSV, the arrays as netCDF, and the sweep as TOML."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table, arrays, definition = (folder / name for name in ("table.csv", "sweep.nc", "sweep.toml"))
+    with atomic_write(table) as temporary:
+        sweep.table().to_csv(temporary, index=False)
+    with atomic_write(arrays) as temporary:
+        adapt_for_netcdf(sweep.to_xarray()).to_netcdf(temporary, engine="scipy")
+    written = [table, arrays]
+    with contextlib.suppress(ValueError):  # such as None, which TOML cannot represent
+        write_sweep(sweep.experiment, sweep.grid, definition)
+        written.append(definition)
+    return written

@@ -6,8 +6,8 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from posse.live.controls.answers import ControlAnswer, ControlsAnswer
 from posse.live.controls.records import MOST, Steps, is_control
 from posse.live.controls.records import Control as Control
 from posse.live.controls.records import ControlMessage as ControlMessage
@@ -232,7 +232,7 @@ class Controls:
         pauses = {("pause", arm): whose for each, whose in records for arm in each.paused}
         return dict(pins[-1:]) | pauses  # a pin here goes before the network's
 
-    def status(self, arms: Sequence[str]) -> dict[str, Any]:
+    def status(self, arms: Sequence[str]) -> ControlsAnswer:
         """What is shown: what acts here, and whose records it comes from."""
         return {
             "pinned": self._pinned(arms),
@@ -347,7 +347,7 @@ def _known(arm: str, arms: Sequence[str]) -> None:
         raise Conflict(f"there is no arm {arm!r} here: there are {', '.join(map(repr, arms[:20]))}")
 
 
-def _shown(control: Control | None) -> dict[str, Any] | None:
+def _shown(control: Control | None) -> ControlAnswer | None:
     if control is None:
         return None
     return {

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from posse.contexts import Features
 from posse.live.agent.action_selection import Choice, Shares
 from posse.live.agent.agent import Agent
 from posse.live.agent.site_pooling import SiteMap
 from posse.live.agent.verdicts import NO_STOP, Judgement, NamedVerdict
+from posse.live.controls.answers import ControlsAnswer
 from posse.live.controls.controls import FORGED, Control, ControlMessage, Controls, changes
 from posse.live.counters import Counts, Oddities, written
 from posse.live.exchange.examine import Sign
@@ -24,6 +25,7 @@ from posse.live.exchange.layouts import DEFAULT as DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.origins import Origins
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
+from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.experiment.history import History, Past
 from posse.live.experiment.reward_window import Kept, Lateness, Mode
 from posse.live.experiment.reward_window import Silence as Silence
@@ -65,14 +67,6 @@ log = logging.getLogger(__name__)
 CONTROLS = "controls"  # under which the store keeps them
 VERDICT = "verdict"  # under which the store has the winner that was named
 ALIKE_AGAIN = "sites are no longer found to differ"
-
-
-class Wish(NamedTuple):
-    """What is asked for: a decision under an id, or one is drawn, of these arms, or of all."""
-
-    id: str | None = None
-    allowed: Sequence[str] | None = None
-    context: Mapping[str, Any] | None = None  # what is known of the visitor
 
 
 class Experiment:
@@ -214,24 +208,24 @@ class Experiment:
             raise
         return self._record(id_, choice, self.clock(), {**self._begun(), **offer})
 
-    def choose_many(self, wishes: Sequence[Wish]) -> list[DecisionRecord | ValueError]:
+    def choose_many(self, requests: Sequence[DecisionRequest]) -> list[DecisionRecord | ValueError]:
         """New decisions that are not on disk yet, or why one cannot be made."""
         try:
-            visits = [self.agent.features(wish.context) for wish in wishes]
+            visits = [self.agent.features(request.context) for request in requests]
             with self._lock:
-                allowed = [self._allowed(wish.allowed) for wish in wishes]
+                allowed = [self._allowed(request.allowed) for request in requests]
                 chosen = self.agent.choices(allowed, visits)
                 offers = [
-                    self._offer(choice, visit, wish.context)
-                    for wish, choice, visit in zip(wishes, chosen, visits, strict=True)
+                    self._offer(choice, visit, request.context)
+                    for request, choice, visit in zip(requests, chosen, visits, strict=True)
                 ]
         except ValueError:  # one of them is wrong: each gets an answer of its own
-            return [self._attempt(wish) for wish in wishes]
+            return [self._attempt(request) for request in requests]
         now = self.clock()
         begun = self._begun()
         return [
-            self._record(wish.id, choice, now, {**begun, **offer})
-            for wish, choice, offer in zip(wishes, chosen, offers, strict=True)
+            self._record(request.decision, choice, now, {**begun, **offer})
+            for request, choice, offer in zip(requests, chosen, offers, strict=True)
         ]
 
     def probabilities(self) -> dict[str, float]:
@@ -262,9 +256,9 @@ class Experiment:
         with self._lock:
             return {"assumed": assumed, "made": self.agent.exchange.incarnation()}
 
-    def _attempt(self, wish: Wish) -> DecisionRecord | ValueError:
+    def _attempt(self, request: DecisionRequest) -> DecisionRecord | ValueError:
         try:
-            return self.choose(*wish)
+            return self.choose(request.decision, request.allowed, request.context)
         except ValueError as error:
             return error
 
@@ -308,7 +302,7 @@ class Experiment:
         with self._changing_controls():
             return self.controls.resume(arm, self.agent.arm_names)
 
-    def controlled(self) -> dict[str, Any]:
+    def controlled(self) -> ControlsAnswer:
         """What is pinned and paused, and by whom."""
         with self._lock:
             return self.controls.status(self.agent.arm_names)

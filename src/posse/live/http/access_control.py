@@ -20,21 +20,20 @@ MAX_BODY_BYTES = 1_000_000  # the largest body
 TOO_LARGE = f"the body is larger than {MAX_BODY_BYTES} bytes: send less at once"
 NOT_JSON = "the body must be JSON, with Content-Type: application/json"
 HOST_NOT_ALLOWED = (
-    "this agent does not go by the name in the Host header: ask 127.0.0.1, or add the name to "
-    "http_hosts in agent.toml"
+    "Host header not allowed: use 127.0.0.1, or add the name to http_hosts in agent.toml"
 )
-TOKEN_NEEDED = "this agent needs a token: send Authorization: Bearer and the content of http_token"
+TOKEN_NEEDED = "token missing or wrong: send Authorization: Bearer with the content of http_token"
 OPERATOR_TOKEN_NEEDED = (
-    "operators have a token of their own here: send the content of operator_token"
+    "not the operators' token: send Authorization: Bearer with that of operator_token"
 )
-OPERATORS_DISABLED = "this agent takes no orders over HTTP: set operator_token in agent.toml"
-# bytes and seconds for which a refused client is heard out
+OPERATORS_DISABLED = "this agent accepts no commands over HTTP: set operator_token in agent.toml"
+# how many bytes and seconds of a refused request are read before the connection is closed
 MAX_DRAINED_BYTES = 8_000_000
 LINGER_SECONDS = 1.0
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-LOOPBACK_PREFIXES = ("127.", "::1")  # how the addresses of this machine itself begin
-MAX_CACHED_HOSTS = 100  # spellings of hosts that are remembered
+LOOPBACK_PREFIXES = ("127.", "::1")  # of addresses of this machine
+MAX_CACHED_HOSTS = 100  # bounded: a client could send many spellings
 _HOST = re.compile(r"(\[[^]]*\]|[^:]*)(:[0-9]*)?", re.ASCII)
 
 
@@ -54,7 +53,7 @@ class AccessControl:
             if value is not None and not (value.strip() and value.isprintable()):
                 raise ValueError(f"{name} must be one line that is not empty")
         if token is not None and token == operator_token:
-            raise ValueError("operator_token must be another than http_token")
+            raise ValueError("operator_token must differ from http_token")
         names = None if hosts is None else (*LOOPBACK, *hosts)
         self._hosts = None if names is None else frozenset(name.lower() for name in names)
         self._accepted_hosts: set[bytes] = set()
@@ -86,12 +85,13 @@ class AccessControl:
         if length is not None and (
             not length.isdigit() or len(length) > 12 or int(length) > MAX_BODY_BYTES
         ):
-            raise RequestRefused(413, "too large", TOO_LARGE)
-        # browsers send other types across sites without asking, this one they do not
+            raise RequestRefused(413, "body_too_large", TOO_LARGE)
+        # Browsers send other types across sites without a preflight, but not this one: so a foreign
+        # page cannot post here (CSRF).
         if json_only and scope["method"] == "POST" and kind != b"application/json":
             media_type = (kind or b"").partition(b";")[0].strip().lower()
             if media_type != b"application/json":
-                raise RequestRefused(415, "not JSON", NOT_JSON)
+                raise RequestRefused(415, "not_json", NOT_JSON)
         message = await receive()
         body: bytes = message.get("body", b"")
         if not message.get("more_body", False):
@@ -102,14 +102,14 @@ class AccessControl:
         size = len(body)
         while message.get("more_body", False):
             if size > MAX_BODY_BYTES:
-                raise RequestRefused(413, "too large", TOO_LARGE)
+                raise RequestRefused(413, "body_too_large", TOO_LARGE)
             message = await receive()
             if message["type"] != "http.request":
                 return None
             parts.append(message.get("body", b""))
             size += len(parts[-1])
         if size > MAX_BODY_BYTES:
-            raise RequestRefused(413, "too large", TOO_LARGE)
+            raise RequestRefused(413, "body_too_large", TOO_LARGE)
         return b"".join(parts)
 
     def has_valid_token(self, scope: Scope) -> bool:
@@ -121,6 +121,12 @@ class AccessControl:
             return False
         return True
 
+    def knows_token(self, scope: Scope) -> bool:
+        """Return whether a request has the application's token or the operators'."""
+        tokens = (self._token, self._operator_token)
+        bearer = _read_bearer_token(scope)
+        return any(token is not None and _tokens_equal(bearer, token) for token in tokens)
+
     def is_operator(self, scope: Scope) -> bool:
         """Return whether a request has the operators' token; the application's does not suffice."""
         token = self._operator_token
@@ -129,9 +135,9 @@ class AccessControl:
     def require_operator(self, scope: Scope) -> None:
         """Refuse a request without the operators' token."""
         if self._operator_token is None:
-            raise RequestRefused(403, "operators only", OPERATORS_DISABLED)
+            raise RequestRefused(403, "operators_only", OPERATORS_DISABLED)
         if not self.is_operator(scope):
-            raise RequestRefused(401, "operators only", OPERATOR_TOKEN_NEEDED, _AUTHENTICATE)
+            raise RequestRefused(401, "operators_only", OPERATOR_TOKEN_NEEDED, _AUTHENTICATE)
 
     def check_host(self, scope: Scope, host: bytes | None) -> None:
         """Refuse a Host header that is not one of ours, against DNS rebinding.
@@ -145,7 +151,7 @@ class AccessControl:
             return
         name = None if host is None else _HOST.fullmatch(host.decode("latin-1"))
         if host is None or name is None or name[1].lower() not in self._hosts:
-            raise RequestRefused(403, "another host", HOST_NOT_ALLOWED)
+            raise RequestRefused(403, "host_not_allowed", HOST_NOT_ALLOWED)
         if len(self._accepted_hosts) < MAX_CACHED_HOSTS:
             self._accepted_hosts.add(host)
 
@@ -157,7 +163,7 @@ class AccessControl:
         if not is_valid and self._operator_token is not None:
             is_valid = _tokens_equal(bearer, self._operator_token)
         if not is_valid:
-            raise RequestRefused(401, "no token", TOKEN_NEEDED, _AUTHENTICATE)
+            raise RequestRefused(401, "token_invalid", TOKEN_NEEDED, _AUTHENTICATE)
 
 
 _AUTHENTICATE = ((b"www-authenticate", b"Bearer"),)

@@ -29,10 +29,10 @@ from posse.live.http.routes import PROBES, ROUTES, Route, RouteTable
 from posse.live.node import Node
 from posse.live.store import StoreError
 
-STORE_FAILING = "the store fails, nothing was kept: ask again later"
-INTERNAL_ERROR = "the agent has an error, which its log shows: please report it"
+STORE_FAILING = "the store cannot be written and nothing was stored: retry later"
+INTERNAL_ERROR = "internal error, see the agent's log: please report it"
 LARGE_BODY_BYTES = 10_000  # bytes of a body
-VIEW_THREADS = 2  # threads for views: more would only fight for the interpreter with decisions
+VIEW_THREADS = 2  # threads for views: more would only compete with decisions for the interpreter
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class AgentApp:
         self._traffic = get_traffic(node)
         self._turns = RequestBatcher(node, self._traffic)
         self._viewers = ThreadPoolExecutor(VIEW_THREADS, "posse-view")
-        self._prober = ThreadPoolExecutor(1, "posse-probe")  # readiness does not queue behind views
+        self._prober = ThreadPoolExecutor(1, "posse-probe")  # readiness must not queue behind views
         self.streams = PageStreams(node, self._viewers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,7 +69,7 @@ class AgentApp:
         public = page or path in PUBLIC
         methods, name, part = self._table.find_routes(path)
         try:
-            # where nothing can be posted, that is what is wrong, not the type of the body
+            # on a path without POST, that is the error, not the type of the body
             body = await self._guard.read_admitted_body(
                 scope, receive, public, json_only="POST" in methods
             )
@@ -111,8 +111,8 @@ class AgentApp:
         sentence = f"there is no {method} {_replace_unprintable(path[:100])}: see /openapi.json"
         if allowed:
             allow = ((b"allow", ", ".join(allowed).encode()),)
-            raise RequestRefused(405, "no such route", sentence, allow)
-        raise RequestRefused(404, "no such route", sentence)
+            raise RequestRefused(405, "no_such_route", sentence, allow)
+        raise RequestRefused(404, "no_such_route", sentence)
 
     async def _answer_request(
         self, scope: Scope, route: Route, name: str | None, part: str, body: bytes
@@ -125,7 +125,7 @@ class AgentApp:
             experiment = self._node.experiment(name)
             answer = await route.question(self._turns, experiment, part, request)
             if self._traffic.health.record_success():
-                log.warning("the store is written again")
+                log.warning("the store can be written again")
             return json_response(answer)
         if route is OPENAPI:
             return json_response(build_document(self._table.routes))
@@ -139,7 +139,12 @@ class AgentApp:
             admitted = self._guard.has_valid_token(scope)
             experiment_names = list(self._node.experiments) if admitted else []
             return json_response(
-                CallerAnswer(admitted, self._guard.is_operator(scope), experiment_names)
+                CallerAnswer(
+                    admitted,
+                    self._guard.is_operator(scope),
+                    self._guard.knows_token(scope),
+                    experiment_names,
+                )
             )
         if route.name == "page":
             sections = self.streams.get_sections(self._node.experiment(name))
@@ -182,7 +187,7 @@ class AgentApp:
             return answers.error_response(error.status, str(error), error.headers)
         if isinstance(error, StoreError):
             if self._traffic.health.record_failure(self._node):  # once, not for every request
-                log.error("%s", error)  # it names files, which are not the client's business
+                log.error("%s", error)  # it names files, which clients need not know
             return answers.error_response(503, STORE_FAILING)
         if isinstance(error, ValueError):
             status = answers.http_status(error)
@@ -200,7 +205,7 @@ def _render_page(sections: PageSections) -> Response:
 
 OPENAPI = Route("GET", "/openapi.json", "openapi", "This document.", dict[str, Any])
 PUBLIC = frozenset(route.path for route in ROUTES if route.public)
-REASONS = {404: "unknown", 409: "conflict", 422: "wrong field"}
+REASONS = {404: "unknown", 409: "conflict", 422: "invalid_field"}
 
 
 def create_app(
@@ -231,7 +236,7 @@ def _replace_unprintable(text: str) -> str:
 async def _handle_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
     """Complete the lifespan events of another server; there is nothing to start or stop."""
     if scope["type"] != "lifespan":
-        raise RuntimeError(f"a posse agent speaks HTTP only, not {scope['type']}")
+        raise RuntimeError(f"a posse agent serves HTTP only, not {scope['type']}")
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})

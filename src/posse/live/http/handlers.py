@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from posse.live.experiment.experiment import Experiment, Wish
+from posse.live.experiment.decision_request import DecisionRequest
+from posse.live.experiment.experiment import Experiment
 from posse.live.http.health import get_traffic
 from posse.live.http.metrics import CONTENT_TYPE
 from posse.live.http.metrics import render_metrics as numbers
@@ -15,7 +16,6 @@ from posse.live.http.models import (
     ArmRequest,
     ArmsRequest,
     ContextAnswer,
-    DecisionRequest,
     DecisionsAnswer,
     DecisionsRequest,
     EmptyRequest,
@@ -37,7 +37,7 @@ from posse.live.http.responses import RequestRefused, Response, answer_decision,
 from posse.live.node import Node
 from posse.live.store import Unknown
 
-NO_RELOAD = "this agent was not started from a file, and cannot read it anew"
+NO_RELOAD = "this agent was not started from a file: it has no settings to reload"
 
 
 def pin_arm(experiment: Experiment, body: ArmRequest) -> Any:
@@ -66,16 +66,16 @@ def reload_settings(read_settings: Callable[[], Any] | None, _: EmptyRequest) ->
     return ReloadAnswer(changed if isinstance(changed, str) else "")
 
 
-# The routes that decide and reward: from a body to a question, and from its answers to JSON.
+# --- decisions and rewards: from a body to a batch request, and from its results to an answer
 
 
 async def make_decision(
     turns: RequestBatcher, experiment: Experiment, _: str, body: DecisionRequest
 ) -> Any:
     """Choose an arm."""
-    question = BatchRequest(experiment, decision_requests=_wishes([body]))
-    await turns.submit(question)
-    (decision,) = question.decisions
+    request = BatchRequest(experiment, decision_requests=[body])
+    await turns.submit(request)
+    (decision,) = request.decisions
     if isinstance(decision, ValueError):
         raise decision
     return answer_decision(decision)
@@ -85,18 +85,18 @@ async def make_decisions(
     turns: RequestBatcher, experiment: Experiment, _: str, body: DecisionsRequest
 ) -> Any:
     """Make many decisions, each with an answer or an error."""
-    question = BatchRequest(experiment, decision_requests=_wishes(body.decisions))
-    await turns.submit(question)
-    return DecisionsAnswer([answer_decision(each) for each in question.decisions])
+    request = BatchRequest(experiment, decision_requests=body.decisions)
+    await turns.submit(request)
+    return DecisionsAnswer([answer_decision(decision) for decision in request.decisions])
 
 
 async def record_reward(
     turns: RequestBatcher, experiment: Experiment, decision: str, body: RewardRequest
 ) -> Any:
     """Record the reward of a decision."""
-    question = BatchRequest(experiment, rewards=((decision, body.reward),))
-    await turns.submit(question)
-    (outcome,) = question.outcomes
+    request = BatchRequest(experiment, rewards=((decision, body.reward),))
+    await turns.submit(request)
+    (outcome,) = request.outcomes
     if isinstance(outcome, ValueError):
         raise outcome
     return answer_reward((decision, body.reward), outcome)
@@ -106,9 +106,9 @@ async def record_rewards(
     turns: RequestBatcher, experiment: Experiment, _: str, body: RewardsRequest
 ) -> Any:
     """Record many rewards in one commit, each with an answer or an error."""
-    question = BatchRequest(experiment, rewards=_reward_pairs(body.rewards))
-    await turns.submit(question)
-    return RewardsAnswer(_answer_rewards(question))
+    request = BatchRequest(experiment, rewards=_reward_pairs(body.rewards))
+    await turns.submit(request)
+    return RewardsAnswer(_answer_rewards(request))
 
 
 async def record_and_decide(
@@ -116,13 +116,15 @@ async def record_and_decide(
 ) -> Any:
     """Record rewards and make the next decisions in one commit."""
     requested = body.decide
-    wishes = [] if requested is None else requested if isinstance(requested, list) else [requested]
-    question = BatchRequest(experiment, _reward_pairs(body.rewards), _wishes(wishes))
-    await turns.submit(question)
-    decisions = [answer_decision(each) for each in question.decisions]
+    requests = (
+        [] if requested is None else requested if isinstance(requested, list) else [requested]
+    )
+    request = BatchRequest(experiment, _reward_pairs(body.rewards), requests)
+    await turns.submit(request)
+    decisions = [answer_decision(decision) for decision in request.decisions]
     many = isinstance(requested, list)
     return StepsAnswer(
-        _answer_rewards(question),
+        _answer_rewards(request),
         decision=UNSET if many or not decisions else decisions[0],
         decisions=decisions if many else UNSET,
     )
@@ -132,17 +134,11 @@ def _reward_pairs(items: Sequence[RewardItem | ValueError]) -> list[RewardPair |
     return [i if isinstance(i, ValueError) else (i.decision, i.reward) for i in items]
 
 
-def _wishes(items: Sequence[DecisionRequest | ValueError]) -> list[Wish | ValueError]:
-    return [
-        i if isinstance(i, ValueError) else Wish(i.decision, i.allowed, i.context) for i in items
-    ]
+def _answer_rewards(request: BatchRequest) -> list[Any]:
+    return [answer_reward(*pair) for pair in zip(request.rewards, request.outcomes, strict=True)]
 
 
-def _answer_rewards(question: BatchRequest) -> list[Any]:
-    return [answer_reward(*each) for each in zip(question.rewards, question.outcomes, strict=True)]
-
-
-# The routes that only look: what an agent knows, and how it is.
+# --- views
 
 
 def show_arms(experiment: Experiment) -> Any:
@@ -175,7 +171,7 @@ def show_audit(experiment: Experiment) -> Any:
     audit = experiment.audit()
     if audit is None:
         raise Unknown(
-            "this experiment has a half_life: its evidence fades, and is no count to compare"
+            "this experiment has a half_life: its evidence fades, so there are no counts to compare"
         )
     return audit
 
@@ -240,7 +236,7 @@ def show_liveness(node: Node) -> Any:
 def show_readiness(node: Node) -> Any:
     """Confirm that the store can be written."""
     if not get_traffic(node).health.is_ready(node):
-        raise RequestRefused(503, "not ready", "the store failed a moment ago: see the agent's log")
+        raise RequestRefused(503, "not_ready", "the store failed recently: see the agent's log")
     return StatusAnswer("ready")
 
 

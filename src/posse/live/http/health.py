@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 from posse.live.counters import Counts
 from posse.live.node import Node
 
-RECENT_SECONDS = 10.0  # seconds for which a failure of the store counts, unless a write succeeds
+RECENT_SECONDS = 10.0  # how long a failure of the store counts, unless a write succeeds
 LOG_INTERVAL = (
-    10.0  # seconds until the log has another one: where some writes succeed it would be flooded
+    10.0  # seconds between two logged failures: where some writes succeed the log would be flooded
 )
 
 
@@ -22,9 +22,9 @@ class StoreHealth:
     """Whether the store of a node failed recently; it does not keep the node alive."""
 
     def __init__(self, node: Node) -> None:
-        self._failed_at: float | None = None  # when
-        self._logged_at: float | None = None  # when the log was
-        self._failure_logged = False  # whether the log has a failure, and not its end
+        self._failed_at: float | None = None  # monotonic time of the last failure
+        self._logged_at: float | None = None  # monotonic time of the last log line
+        self._failure_logged = False  # the log has a failure without its end
         self._failures_seen = _count_failures(node)
         self._lock = threading.Lock()
 
@@ -61,7 +61,7 @@ class StoreHealth:
             failed = self._failed_at
         if failed is not None and time.monotonic() - failed < RECENT_SECONDS:
             return False
-        with node.store.transaction():  # it is open, and its turn comes
+        with node.store.transaction():  # it is open and can begin a transaction
             pass
         return True
 
@@ -69,8 +69,6 @@ class StoreHealth:
 def _count_failures(node: Node) -> int:
     return sum(node.failures[doing] for doing in ("tick", "receive", "request"))
 
-
-# What the HTTP interface knows of its own work: waiting times, refusals, connections, health.
 
 BUCKETS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0  # seconds
 

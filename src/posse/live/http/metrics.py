@@ -15,7 +15,7 @@ from posse.live.membership.network_view import ALIVE
 from posse.live.node import Node
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# of one metric at most; of one that has an arm
+# samples of one metric, and of one by arm: bounds the size of the answer
 MAX_SERIES = 100
 MAX_ARM_SERIES = 10_000
 FAILURE_KINDS = "tick", "receive", "send", "request"
@@ -70,23 +70,23 @@ REFUSAL_REASONS = (
     "too many statuses",
 )
 HTTP_REFUSAL_REASONS = (
-    "another host",
-    "no token",
-    "operators only",
-    "too large",
-    "too large a head",
-    "too many bytes at once",
-    "too many connections",
-    "too many viewers",
-    "too many requests at once",
-    "too slow",
-    "no HTTP",
-    "not JSON",
-    "no such route",
-    "wrong field",
+    "host_not_allowed",
+    "token_invalid",
+    "operators_only",
+    "body_too_large",
+    "head_too_large",
+    "body_memory_full",
+    "too_many_connections",
+    "too_many_viewers",
+    "too_many_pipelined",
+    "too_slow",
+    "not_http",
+    "not_json",
+    "no_such_route",
+    "invalid_field",
     "unknown",
     "conflict",
-    "not ready",
+    "not_ready",
 )
 
 Samples = Iterable[tuple[Mapping[str, str], float]]
@@ -95,20 +95,32 @@ ARM_METRICS = {  # of an arm: the metric, the field of its status, and what it i
     "mean_low": ("low", "Lower end of the 95% interval of an arm's mean."),
     "mean_high": ("high", "Upper end of the 95% interval of an arm's mean."),
     "probability_best": ("probability_best", "Probability that an arm is the best."),
-    "expected_loss": ("expected_loss", "What settling for an arm would give up, on average."),
-    "pulls_here": ("pulls_here", "Pulls of an arm at this agent whose reward is final."),
-    "pulls_in_network": ("pulls_in_network", "Pulls of an arm whose reward is final, as known."),
-    "open_here": ("open_here", "Pulls of an arm at this agent that count, but are not final."),
-    "open_in_network": ("open_in_network", "Pulls of an arm that count, but are not final."),
+    "expected_loss": ("expected_loss", "Expected loss of choosing an arm now."),
+    "pulls_here": ("pulls_here", "Decisions for an arm at this agent whose reward is final."),
+    "pulls_in_network": (
+        "pulls_in_network",
+        "Decisions for an arm in the network whose reward is final.",
+    ),
+    "open_here": ("open_here", "Decisions for an arm at this agent that count, but are not final."),
+    "open_in_network": (
+        "open_in_network",
+        "Decisions for an arm in the network that count, but are not final.",
+    ),
     "network_mean": ("network_mean", "Posterior mean of the average of an arm over sites."),
     "sd_between_sites": ("sd_between_sites", "Standard deviation of an arm's mean between sites."),
-    "sites_differ": ("sites_differ", "Whether an arm is found to differ between sites."),
+    "sites_differ": ("sites_differ", "Whether an arm differs between sites (heterogeneity)."),
 }
 COUNTER_METRICS = {
     "decisions": ("decisions_total", "Decisions made."),
-    "rewards": ("rewards_total", "Rewards taken in."),
-    "late": ("rewards_late_total", "Rewards refused, as the window of their decision had closed."),
-    "void": ("rewards_void_total", "Rewards refused, as a disk set back made their decision void."),
+    "rewards": ("rewards_total", "Rewards accepted."),
+    "late": (
+        "rewards_late_total",
+        "Rewards refused, as the reward window of their decision had closed.",
+    ),
+    "void": (
+        "rewards_void_total",
+        "Rewards refused, as a restored store made their decision void.",
+    ),
     "conflicts": ("conflicting_rewards_total", "Rewards refused, as their decision had another."),
 }
 
@@ -129,7 +141,7 @@ def _render_process(node: Node, traffic: Traffic) -> Iterator[str]:
     """Render the metrics of the agent as a whole."""
     network = node.network()
     counts = node.counts.copy()
-    # from 0 on: of a series that begins with 1, Prometheus sees no increase
+    # series start at 0: of one that begins with 1, Prometheus sees no increase
     refusals = dict.fromkeys(REFUSAL_REASONS, 0) | network["refused"]
     failures = dict.fromkeys(FAILURE_KINDS, 0) | node.failures.copy()
     connected = [({"neighbour": n}, s["connected"]) for n, s in network["neighbours"].items()]
@@ -147,7 +159,7 @@ def _render_process(node: Node, traffic: Traffic) -> Iterator[str]:
     )
     yield _render_metric(
         "agents_known",
-        "Agents whose evidence is here (flows: heard of).",
+        "Agents whose evidence is known here (flows: agents received from).",
         [({}, network["agents_known"])],
     )
     up = sum(agent["state"] in ALIVE for agent in network["agents"].values())
@@ -183,7 +195,7 @@ def _render_experiments(node: Node, traffic: Traffic) -> Iterator[str]:
         for arm, quanta in experiment.evidence()["own"].items()
     }
     yield _render_metric(
-        "reward_sum", "Sum of an arm's rewards at this agent.", _label_by_arm(sums)
+        "summed_rewards", "Sum of an arm's rewards at this agent.", _label_by_arm(sums)
     )
     decisions = {e: traffic.decisions_by_arm[e].copy() for e in experiments}
     decisions_by_arm = {(e, arm): decisions[e][arm] for e, arm in arms}
@@ -235,7 +247,7 @@ def _render_lateness(experiments: Mapping[str, Experiment]) -> Iterator[str]:
     late = {name: each.late.copy() for name, each in experiments.items()}
     yield from _render_histogram(
         "reward_lateness_seconds",
-        "How long after its window had closed a reward came that was refused for it.",
+        "How long after the end of their reward window late rewards came.",
         lateness.BUCKETS,
         {("experiment", name): (each.counts, each.total) for name, each in late.items()},
     )
@@ -247,7 +259,7 @@ def _render_http(traffic: Traffic) -> Iterator[str]:
     yield _render_metric(
         "http_connections", "Clients that are connected.", [({}, traffic.connections())]
     )
-    yield _render_metric("page_viewers", "Pages that are streamed to.", [({}, traffic.viewers)])
+    yield _render_metric("page_viewers", "Pages that receive a stream.", [({}, traffic.viewers)])
     yield _render_metric(
         "http_refused_total",
         "Requests and connections refused, by reason.",

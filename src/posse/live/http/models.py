@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from posse.live.experiment.history import Kind
+from posse.live.experiment.decision_request import MAX_BATCH_ITEMS, Arm, Context, DecisionRequest
 
-MAX_BATCH_ITEMS = 1000  # of one batch
 EXAMPLE_ID = "7f3c9a51d2e84b06"
 
 Probability = Annotated[float, Meta(description="with which the arm was chosen")]
 Id = Annotated[str, Meta(min_length=1, max_length=200, description="the decision's id")]
-# an id that fits into a path; made by the client it makes the request repeatable
-ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._~:@=+-]{0,199}$"
-NewId = Annotated[str, Meta(pattern=ID_PATTERN + r"(?!\n)")]  # `$` lets a last line break pass
-Arm = Annotated[str, Meta(min_length=1, max_length=1000)]
-Arms = Annotated[list[Arm], Meta(min_length=1, max_length=MAX_BATCH_ITEMS)]
-# values are checked by the schema of the experiment, which names the field that is wrong
-Context = Annotated[dict[str, Any], Meta(description="what is known of the visitor, by name")]
 
 
 class MalformedBody(ValueError):
     """A body, or an item of a batch, that is not well formed."""
-
-
-class DecisionRequest(Struct, forbid_unknown_fields=True):
-    """Ask for a decision; with an id of one's own the same answer comes however often one asks."""
-
-    decision: NewId | None = None
-    allowed: Arms | None = None
-    context: Context | None = None
 
 
 class RewardRequest(Struct, forbid_unknown_fields=True):
@@ -119,7 +103,7 @@ class ItemError(Struct):
     status: int
 
 
-# unions of shapes that msgspec writes but need not tell apart
+# unions of types that msgspec encodes but cannot decode, as they have no tag
 DecisionItem = Any
 RewardItemAnswer = Any
 
@@ -144,191 +128,14 @@ class StepsAnswer(Struct):
     decisions: list[DecisionItem] | UnsetType = UNSET
 
 
-class ArmAnswer(Struct):
-    """What is known of one arm from pulls whose reward is final: a mean with a 95% interval.
-
-    Open ones are those that count already, while their reward is not final: people should not
-    look at it before their windows have closed. With a half-life all numbers of pulls are what
-    they are worth now, so they need not be whole, and fall while nothing happens.
-    """
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    probability_best: float | None
-    expected_loss: float | None
-    pulls_here: float
-    pulls_in_network: float
-    open_here: float
-    open_in_network: float
-    network_mean: Annotated[float | None, Meta(description="of the average over sites")] = None
-    network_low: float | None = None
-    network_high: float | None = None
-    sd_between_sites: float | None = None
-    sites_differ: bool = False
-
-
-class VerdictAnswer(Struct):
-    """Whether the experiment may stop, of closed decisions, however often one looks.
-
-    evidence: that the arm is the best, in nats, of what is needed for a winner. expected_loss: what
-    settling for the arm gives up on average under the prior. Nothing stops by itself. A winner and
-    "no-difference" stay, with the largest evidence so far, until the arms change; since: when that
-    was first named, in Unix seconds.
-    """
-
-    verdict: Literal["winner", "no-difference", "good-enough", "keep-going"]
-    arm: str | None
-    evidence: float | None
-    needed: float | None
-    expected_loss: float | None
-    sentence: str
-    since: float | None
-
-
-class NeighbourAnswer(Struct):
-    """One neighbour."""
-
-    identity: str | None
-    active: bool
-    last_heard: float | None
-    lag: int | None
-    connected: bool
-
-
-class EndAnswer(Struct):
-    """A link as one end of it says."""
-
-    up: bool
-    lag: float | None
-
-
-class CountAnswer(Struct):
-    """What an agent counted in an experiment, by its own word, and what of that is held here.
-
-    counted: pulls in its own evidence, open ones included. late: rewards refused for it since its
-    start. behind: counted, and not held here yet. null: not known, as under flows, of an experiment
-    that is not run here, or of an agent without a status; behind also where evidence fades.
-    """
-
-    counted: int | None
-    open: int | None
-    late: int | None
-    held: int | None
-    behind: int | None
-
-
-class AgentAnswer(Struct):
-    """An agent of the network, as it is known here.
-
-    state: here, this agent itself; up, connected or heard of within 120 seconds; down, a neighbour
-    that is not connected, and of which nothing was heard by any path since it was lost; silent, no
-    news for 120 seconds; known, only its evidence is. heard: when there were news of it, by this
-    agent's clock; via: the neighbour that brought its status. lag: seconds that a message of a
-    neighbour takes, of others those that their status took. The rest is what it says of itself.
-    """
-
-    state: Literal["here", "up", "down", "silent", "known"]
-    heard: float | None
-    lag: float | None
-    via: str | None
-    version: str | None
-    started: float | None
-    neighbours: dict[str, EndAnswer]
-    refused: dict[str, int]
-    experiments: dict[str, CountAnswer]
-
-
-class LinkAnswer(Struct):
-    """A link between two agents, each once; half: its ends disagree whether it is up."""
-
-    a: str
-    b: str
-    state: Literal["up", "down", "half"]
-    lag: float | None
-
-
-class NetworkAnswer(Struct):
-    """The neighbours, all agents and links that are known, and what was refused and why."""
-
-    neighbours: dict[str, NeighbourAnswer]
-    refused: dict[str, int]
-    agents_known: int
-    agents: dict[str, AgentAnswer]
-    links: list[LinkAnswer]
-
-
-class EvidenceAnswer(Struct):
-    """Whole quanta by arm: what this agent saw itself, and what it holds of all."""
-
-    own: dict[str, list[int]]
-    held: dict[str, list[int]]
-
-
-class BooksAnswer(Struct):
-    """Decisions counted here, ever, beside the pulls, open ones included, in the evidence.
-
-    counted and own, the pulls in this agent's own entries, are equal unless evidence was lost or a
-    disk was set back. network: the pulls of all agents, as known here (flows: an estimate).
-    """
-
-    counted: int
-    own: float
-    network: float
-
-
-class SeriesAnswer(Struct):
-    """Cumulative, at the times of the history; null where the arm was not known.
-
-    pulls: open ones included; closed: those of them whose reward is final; rewards: their sum.
-    """
-
-    pulls: list[float | None]
-    closed: list[float | None]
-    rewards: list[float | None]
-
-
-class ArmHistoryAnswer(Struct):
-    """Of one arm what was seen at this agent, and what it held of all."""
-
-    here: SeriesAnswer
-    network: SeriesAnswer
-
-
-class EventAnswer(Struct):
-    """Something that happened, in one sentence."""
-
-    time: Annotated[float, Meta(description="in Unix seconds")]
-    kind: Kind
-    text: str
-
-
-class HistoryAnswer(Struct):
-    """What was known over time: a point every so many `seconds`, and last that of the last minute.
-
-    Of many arms there are fewer points, so that an answer does not grow without end. Where nothing
-    was kept, points are missing. expected_loss: what settling for the best arm at that time would
-    have given up on average. fading: with a half-life numbers are not cumulative, but what evidence
-    was worth at each time. events: within the same time, oldest first.
-    """
-
-    scale: Literal["day", "month", "year"]
-    seconds: int
-    times: Annotated[list[int], Meta(description="in Unix seconds, rising")]
-    arms: dict[str, ArmHistoryAnswer]
-    expected_loss: list[float | None]
-    fading: bool
-    events: list[EventAnswer]
-
-
 class SitesAnswer(Struct):
     """How the evidence of other sites is read, and what it gained.
 
     read: "alike", "differ" or a number, as in agent.toml. alike: the probability that the means of
-    all arms are the same at all sites; null where there is nothing to compare. differ: a sentence
-    where there is little doubt that they are not. loss_alone: what settling for the best arm now
-    would give up on average, by the closed decisions of this site alone; loss_shared: the same by
-    those of all, as they are read here.
+    all arms are the same at all sites (no heterogeneity); null where there is nothing to compare.
+    differ: a sentence where there is little doubt that they are not. loss_alone: the expected loss
+    of choosing the best arm now, by the closed decisions of this site alone; loss_shared: the same
+    by those of all sites, as they are read here.
     """
 
     read: str
@@ -338,40 +145,8 @@ class SitesAnswer(Struct):
     loss_shared: float | None
 
 
-class SiteArmAnswer(Struct):
-    """Closed decisions of one site for one arm, and their mean reward."""
-
-    pulls: float
-    mean: float | None
-
-
-class SiteAnswer(Struct):
-    """One site; what it holds of the leading arm is worth `gain` times its own decisions."""
-
-    arms: dict[str, SiteArmAnswer]
-    gain: float | None
-
-
-class ApartAnswer(Struct):
-    """Where a site differs from the others beyond chance."""
-
-    site: str
-    arm: str
-    higher: bool
-    elsewhere: float
-
-
-class SiteMapAnswer(Struct):
-    """Every site, this one first; why: the reason if nobody knows, as under flows."""
-
-    sites: dict[str, SiteAnswer]
-    apart: list[ApartAnswer]
-    left_out: int
-    why: str | None
-
-
 class ContextAnswer(Struct):
-    """What is known of visitors: the fields of agent.toml, and of the average one the features.
+    """The context of visitors: its fields in agent.toml, and the features of the average visitor.
 
     unknown: how many decisions since the start had a category without a column, by field; clipped:
     a number outside its range.
@@ -384,13 +159,13 @@ class ContextAnswer(Struct):
 
 
 class ExperimentAnswer(Struct):
-    """One experiment: its arms, how many decisions since the start, and what operators set.
+    """One experiment: its arms, its counts since the start, and its controls.
 
-    silence: when a decision counts: when its reward is "heard", from the start and corrected
-    ("count"), or at the end of its window ("wait"). late_rewards were refused since the start as
-    their windows had closed, the latest of them so many seconds before; void_rewards as a disk was
-    set back. half_life: the seconds after which evidence is worth half; null: it does not fade.
-    context: what decisions are told of visitors; null: nothing.
+    silence: when a decision counts: with its reward ("heard"), from the start and corrected
+    ("count"), or at the end of its reward window ("wait"). late_rewards were refused since the
+    start as their windows had closed, the latest by `longest_lateness` seconds; void_rewards as the
+    store was restored from a copy. half_life: seconds after which evidence is worth half; null:
+    it does not fade. context: the context of visitors; null: none.
     """
 
     arms: list[str]
@@ -415,26 +190,6 @@ class ExperimentsAnswer(Struct):
     experiments: dict[str, ExperimentAnswer]
 
 
-class RecordAnswer(Struct):
-    """A record that pins or pauses arms."""
-
-    version: int
-    signer: str
-    pinned: str | None
-    paused: list[str]
-
-
-class ControlsAnswer(Struct):
-    """What is pinned and paused here, and whose records that comes from."""
-
-    pinned: str | None
-    paused: list[str]
-    unknown: Annotated[list[str], Meta(description="named, but no arms here")]
-    operator: Annotated[bool, Meta(description="whether orders here hold in the whole network")]
-    network: RecordAnswer | None
-    here: RecordAnswer | None
-
-
 class ReloadAnswer(Struct):
     """What changed, in one sentence."""
 
@@ -442,17 +197,18 @@ class ReloadAnswer(Struct):
 
 
 class CallerAnswer(Struct):
-    """What who asks may do: see numbers, give orders; and the experiments that it may see."""
+    """What the caller may do: read, give commands; whether its token is known; its experiments."""
 
     admitted: bool
     operator: bool
+    known_token: bool
     experiments: list[str]
 
 
 class PageAnswer(Struct):
-    """What the page shows: the time of the agent, and its sections by name.
+    """The content of the page: the time of the agent, and its sections by name.
 
-    Each is as the route of its name answers (arms, controls, verdict, books, sites, network), or of
+    Each is as the route of its name answers (arms, controls, verdict, audit, sites, network), or of
     the page's own: agent, experiment, past.
     """
 
@@ -461,7 +217,7 @@ class PageAnswer(Struct):
 
 
 class StatusAnswer(Struct):
-    """How it is."""
+    """The state of the process or of the store."""
 
     status: str
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from posse import __version__
+from posse.live.experiment.decision_request import ID_PATTERN
 from posse.live.experiment.history import SCALES
 from posse.live.http import models
 from posse.live.http.routes import Route
@@ -18,14 +19,14 @@ DESCRIPTION = (
     "/v1/experiments/NAME/, one of a single experiment under /v1/, too."
 )
 STATUS_DESCRIPTIONS = {
-    401: "the token is missing or another's",
-    403: "asked under a name that is not this agent's, or an order where none are taken",
+    401: "the token is missing or wrong",
+    403: "the Host header is not allowed, or commands are disabled",
     404: "no such decision, experiment, verdict, audit or history",
-    409: "settled or decided otherwise, or no arm left to play",
+    409: "another reward or decision exists, or no arm is left to play",
     413: "the body is too large",
     415: "the body is not JSON",
     422: "a field is wrong",
-    503: "the store fails: ask again after Retry-After seconds",
+    503: "the store fails: retry after Retry-After seconds",
 }
 REF = "#/components/schemas/{name}"
 # where an item of a list may be an error of its own
@@ -51,9 +52,9 @@ def build_document(routes: tuple[Route, ...]) -> dict[str, Any]:
     for (name, field), item in ITEMS.items():
         if name in components:
             components[name]["properties"][field]["items"] = _either(item)
-    if "DecisionRequest" in components:  # in JSON's regular expressions `$` is the very end
+    if "DecisionRequest" in components:  # in JSON schema, `$` matches only the very end
         decision = components["DecisionRequest"]["properties"]["decision"]
-        decision["anyOf"][0]["pattern"] = models.ID_PATTERN
+        decision["anyOf"][0]["pattern"] = ID_PATTERN
     if "StepsAnswer" in components:
         components["StepsAnswer"]["properties"]["decision"] = _either("DecisionAnswer")
     paths: dict[str, dict[str, Any]] = {}
@@ -112,7 +113,7 @@ def _describe_operation(
         "operationId": f"{route.name}_in" if names_experiment else route.name,
         "summary": route.name.replace("_", " ").capitalize(),
         "description": route.description,
-        "responses": {"200": _describe_response("as asked for", answers[route.name])},
+        "responses": {"200": _describe_response("the answer", answers[route.name])},
     }
     if parts:
         operation["parameters"] = [

@@ -22,7 +22,7 @@ from posse.live.http.responses import Headers, RequestRefused, Response
 from posse.live.node import Node
 from posse.live.store import Unknown
 
-# The files of the page: static, the same for everybody, and therefore without a token.
+# --- files of the page: static, the same for everybody, and therefore without a token
 
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 HEADERS: Headers = (
@@ -74,14 +74,13 @@ def read_asset(path: str) -> Response:
     return Response(200, web.read(name).encode(), CONTENT_TYPES[name.rpartition(".")[2]], HEADERS)
 
 
-# What the page of one experiment shows, in sections that are encoded once for all viewers.
+# --- sections of the page of one experiment, encoded once for all viewers
 #
-# A section is computed again when somebody looks, once a second at most and not so often that it
-# takes more than a small share of a core: with hundreds of sites a look at all of them takes
-# long.
+# A section is computed while there are viewers, at most once a second, and so rarely that it takes
+# no more than a small share of a core: with hundreds of sites it takes long.
 
-REFRESH_SECONDS = 1.0  # seconds between two looks
-MAX_CORE_SHARE = 0.005  # of a core, that one section may take
+REFRESH_SECONDS = 1.0  # between two refreshes
+MAX_CORE_SHARE = 0.005  # of a core, for one section
 
 _encode = msgspec.json.Encoder().encode
 
@@ -159,7 +158,7 @@ class PageSections:
         """Return the newest version, and the sections changed since one (0: all) as JSON."""
         change = self._changes.get(version)
         if change is None:
-            # read first: what changes meanwhile is said again, and never left out
+            # read first: a section that changes meanwhile is sent again, never omitted
             newest = self._version
             parts = [
                 b'"%b":%b' % (name.encode(), section.encoded)
@@ -192,15 +191,13 @@ class PageSections:
             return None
 
 
-# Server-sent events: once a second what changed, to as many viewers as an agent can spare.
+# --- server-sent events: changed sections once a second, to a bounded number of viewers
 #
-# The sections are computed in a thread of the views, once for all viewers.
+# Sections are computed once for all viewers, in a thread.
 
 MAX_VIEWERS = 50  # viewers
-TOO_MANY_VIEWERS = (
-    "this agent streams to as many viewers as it takes: ask for /v1/page now and then"
-)
-AGENT_STOPPING = "this agent is about to stop"
+TOO_MANY_VIEWERS = "too many viewers: close some, or poll /v1/page"
+AGENT_STOPPING = "this agent is stopping"
 
 
 class WatchedExperiment:
@@ -245,16 +242,16 @@ class PageStreams:
         """Stream to one viewer until it leaves, is too slow, or the experiment or agent ends."""
         self._loop = asyncio.get_running_loop()
         if self._end.is_set():
-            raise RequestRefused(503, "not ready", AGENT_STOPPING)
+            raise RequestRefused(503, "not_ready", AGENT_STOPPING)
         if self._traffic.viewers >= MAX_VIEWERS:
-            raise RequestRefused(503, "too many viewers", TOO_MANY_VIEWERS)
+            raise RequestRefused(503, "too_many_viewers", TOO_MANY_VIEWERS)
         watched = self._watch_experiment(experiment)
         watched.viewers += 1
         self._traffic.viewers += 1
         try:
             await stream_events(receive, send, self._list_changes(experiment, watched), HEADERS)
         except TimeoutError:  # the connection is closed, for the answer has no end
-            self._traffic.refusals.add("too slow")
+            self._traffic.refusals.add("too_slow")
         finally:
             watched.viewers -= 1
             self._traffic.viewers -= 1
@@ -296,7 +293,7 @@ class PageStreams:
     async def _refresh_periodically(self, watched: WatchedExperiment) -> None:
         """Refresh once a second while there are viewers."""
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(0)  # the first viewer is counted after this began
+        await asyncio.sleep(0)  # the first viewer is counted after this task has started
         while watched.viewers and not self._end.is_set():
             began = loop.time()
             await loop.run_in_executor(self._pool, watched.sections.refresh)

@@ -19,21 +19,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from posse.live.counters import Counts
 from posse.live.http.access_control import MAX_BODY_BYTES
 
-MAX_HEAD_BYTES = 65_536  # bytes of a request that are no body: head, trailers, chunk extensions
-CHUNK_OVERHEAD = 16  # bytes in which an ordinary chunk is wrapped, at most
-MAX_HEADERS = 256  # of a request; each takes more memory than it has bytes
-MAX_PIPELINED = 16  # requests that one connection sends ahead of their answers (pipelining)
-FREE_BODY_BYTES = 16_384  # bytes of bodies that every connection may send, whatever the others do
-HEAD_TOO_LARGE = f"the headers are larger than {MAX_HEAD_BYTES} bytes: send less"
-TOO_MANY_HEADERS = f"there are more than {MAX_HEADERS} headers: send fewer"
-TOO_MANY_PIPELINED = f"more than {MAX_PIPELINED} requests came before their answers: wait for some"
-NO_BODY_MEMORY = (
-    "this agent has as much of others' requests as it takes: ask again later, or for less"
-)
-TOO_MANY_CONNECTIONS = (
-    "this agent has as many connections as it takes: ask again later, or close some"
-)
-NOT_HTTP = "this is no HTTP/1.1 request"
+MAX_HEAD_BYTES = 65_536  # of a request besides its body: head, trailers, chunk extensions
+CHUNK_OVERHEAD = 16  # bytes of framing around an ordinary chunk, at most
+MAX_HEADERS = 256  # each takes more memory than it has bytes
+MAX_PIPELINED = 16  # requests sent ahead of their answers on one connection
+FREE_BODY_BYTES = 16_384  # every connection may send so much, whatever the others do
+HEAD_TOO_LARGE = f"headers larger than {MAX_HEAD_BYTES} bytes: send less"
+TOO_MANY_HEADERS = f"more than {MAX_HEADERS} headers: send fewer"
+TOO_MANY_PIPELINED = f"more than {MAX_PIPELINED} pipelined requests: wait for some answers"
+NO_BODY_MEMORY = "too many request bytes at once: retry later, or send less"
+TOO_MANY_CONNECTIONS = "too many connections: retry later, or close some"
+NOT_HTTP = "not an HTTP/1.1 request"
 CONTINUE = b"HTTP/1.1 100 "
 
 
@@ -92,23 +88,21 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._waiting_since: float | None = None  # when we began to wait for the rest of a request
-        self._write_blocked_since: float | None = (
-            None  # since when the client does not take its answer
-        )
-        self._segment_bytes = 0  # bytes that came at once
-        self._head_bytes = 0  # bytes of the request under way that are no body
-        self._idle_since = 0.0  # since when there is no request
-        self._body_bytes = 0  # bytes of bodies that are not answered yet
-        self._refusal = (b"400 Bad Request", NOT_HTTP, "no HTTP")  # if the parser stops
-        self._ignores_input = False  # refused: what still comes is not heard
+        self._waiting_since: float | None = None  # when the wait for the rest of a request began
+        self._write_blocked_since: float | None = None  # the client does not receive its answer
+        self._segment_bytes = 0  # of the last segment
+        self._head_bytes = 0  # of the present request besides its body
+        self._idle_since = 0.0  # end of the last request
+        self._body_bytes = 0  # of bodies that are not answered yet
+        self._refusal = (b"400 Bad Request", NOT_HTTP, "not_http")  # if the parser fails
+        self._ignores_input = False  # refused: further data is dropped
 
     def connection_made(self, transport: Any) -> None:
         """Accept a connection, in place of the longest idle one; refuse it if all are busy."""
         if len(self.connections) >= self.limits.max_connections and not self._drop_longest_idle():
             self.transport = transport
             self._send_refusal(
-                b"503 Service Unavailable", TOO_MANY_CONNECTIONS, "too many connections"
+                b"503 Service Unavailable", TOO_MANY_CONNECTIONS, "too_many_connections"
             )
             return
         super().connection_made(transport)
@@ -131,15 +125,17 @@ class LimitedProtocol(HttpToolsProtocol):
         if max(self._segment_bytes, self._head_bytes) > MAX_HEAD_BYTES:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > MAX_HEAD_BYTES:
-                self._abort_parsing(b"400 Bad Request", HEAD_TOO_LARGE, "too large a head")
+                self._abort_parsing(b"400 Bad Request", HEAD_TOO_LARGE, "head_too_large")
         if len(self.headers) > MAX_HEADERS:
-            self._abort_parsing(b"400 Bad Request", TOO_MANY_HEADERS, "too large a head")
+            self._abort_parsing(b"400 Bad Request", TOO_MANY_HEADERS, "head_too_large")
         if len(self.pipeline) >= MAX_PIPELINED:
-            self._abort_parsing(b"400 Bad Request", TOO_MANY_PIPELINED, "too many requests at once")
+            self._abort_parsing(b"400 Bad Request", TOO_MANY_PIPELINED, "too_many_pipelined")
         super().on_headers_complete()
-        if self.cycle is not None and self.parser.get_method() != b"HEAD":  # which has no body
+        if (
+            self.cycle is not None and self.parser.get_method() != b"HEAD"
+        ):  # its response has no body
             self.cycle.transport = self._coalescing
-        self.headers = []  # trailers are none of the request's headers
+        self.headers = []  # trailers are not headers of the request
 
     def on_chunk_header(self) -> None:
         """Subtract the framing of a chunk."""
@@ -164,7 +160,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if not self.pipeline:
             self._release_body_memory()
         super().on_response_complete()
-        if self.pipeline:  # uvicorn reads on, however many wait
+        if self.pipeline:  # uvicorn would read on, however many requests wait
             self.flow.pause_reading()
 
     def data_received(self, data: bytes) -> None:
@@ -178,10 +174,10 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._ignores_input or self.transport.is_closing():
             return
         if self._head_bytes > MAX_HEAD_BYTES:
-            self._refusal = (b"400 Bad Request", HEAD_TOO_LARGE, "too large a head")
+            self._refusal = (b"400 Bad Request", HEAD_TOO_LARGE, "head_too_large")
             self.send_400_response(HEAD_TOO_LARGE)
-        elif len(self.headers) > MAX_HEADERS:  # of a head, or trailers, of which more will come
-            self._refusal = (b"400 Bad Request", TOO_MANY_HEADERS, "too large a head")
+        elif len(self.headers) > MAX_HEADERS:  # of a head or trailers that continue
+            self._refusal = (b"400 Bad Request", TOO_MANY_HEADERS, "head_too_large")
             self.send_400_response(TOO_MANY_HEADERS)
 
     def send_400_response(self, msg: str) -> None:
@@ -196,25 +192,25 @@ class LimitedProtocol(HttpToolsProtocol):
             if self._write_blocked_since is None:
                 self._write_blocked_since = now
             elif now - self._write_blocked_since > self.limits.request_seconds:
-                self.limits.refusals.add("too slow")
+                self.limits.refusals.add("too_slow")
                 self.transport.abort()
             return
         self._write_blocked_since = None
         if self._waiting_since is None:
             return
-        if self.flow.read_paused:  # it is we who are slow
+        if self.flow.read_paused:  # the server is slow, not the client
             self._waiting_since = now
         elif (
             now - self._waiting_since > self.limits.request_seconds
-            and not self._close_after_answer("too slow")
+            and not self._close_after_answer("too_slow")
         ):
             if self._head_bytes:
                 sentence = (
                     f"the request was not complete after {self.limits.request_seconds:g} seconds"
                 )
-                self._send_refusal(b"408 Request Timeout", sentence, "too slow")
-            else:  # it never said a word
-                self.limits.refusals.add("too slow")
+                self._send_refusal(b"408 Request Timeout", sentence, "too_slow")
+            else:  # it never sent a byte
+                self.limits.refusals.add("too_slow")
                 self.transport.close()
 
     def shutdown(self) -> None:
@@ -244,12 +240,12 @@ class LimitedProtocol(HttpToolsProtocol):
         waiting = ((connection.idle_since, connection) for connection in ours)
         longest = min(
             ((since, connection) for since, connection in waiting if since is not None),
-            key=lambda found: found[0],
+            key=lambda candidate: candidate[0],
             default=None,
         )
         if longest is None:
             return False
-        self.limits.refusals.add("too many connections")
+        self.limits.refusals.add("too_many_connections")
         longest[1]._write_blocked_since = None
         longest[1].transport.abort()
         return True
@@ -263,9 +259,7 @@ class LimitedProtocol(HttpToolsProtocol):
         memory = self.limits.body_memory
         memory.taken += self._body_bytes - max(before, FREE_BODY_BYTES)
         if memory.taken > memory.size:
-            self._abort_parsing(
-                b"503 Service Unavailable", NO_BODY_MEMORY, "too many bytes at once"
-            )
+            self._abort_parsing(b"503 Service Unavailable", NO_BODY_MEMORY, "body_memory_full")
 
     def _release_body_memory(self) -> None:
         self.limits.body_memory.taken -= max(0, self._body_bytes - FREE_BODY_BYTES)
@@ -284,7 +278,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
             self.limits.refusals.add(reason)
             return True
-        self.cycle.disconnected = True  # the rest of its body will never come
+        self.cycle.disconnected = True  # the rest of its body will be dropped
         self.cycle.message_event.set()
         return False
 

@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from posse.live.counters import same
-from posse.live.experiment.experiment import Experiment, Wish
+from posse.live.experiment.decision_request import DecisionRequest
+from posse.live.experiment.experiment import Experiment
 from posse.live.http.health import Traffic
 from posse.live.node import Node
 from posse.live.store import Conflict, DecisionRecord, RewardOutcome, StoreError, Unknown
 
-MAX_COMMIT_ITEMS = 1000  # rewards and decisions after which a commit takes no further question
-SLOW_COMMIT_SECONDS = (
-    0.005  # seconds of a commit, above which it is worth to wait for more questions
+MAX_COMMIT_ITEMS = (
+    1000  # rewards and decisions in one commit, beyond which it takes no further request
 )
-QUIET_TURNS = 3  # turns of the loop without a new one, after which nobody waits to be heard
+SLOW_COMMIT_SECONDS = 0.005  # slower commits are worth waiting for more requests
+QUIET_TURNS = 3  # turns of the loop without a new request, after which the batch is complete
 RewardPair = tuple[str, float]  # a decision and its reward
 
 
@@ -32,9 +33,11 @@ class BatchRequest:
 
     experiment: Experiment
     rewards: Sequence[RewardPair | ValueError] = ()
-    decision_requests: Sequence[Wish | ValueError] = ()
+    decision_requests: Sequence[DecisionRequest | ValueError] = ()
     outcomes: list[RewardOutcome | ValueError] = field(default_factory=list)  # of the rewards
-    decisions: list[DecisionRecord | ValueError] = field(default_factory=list)  # of the wishes
+    decisions: list[DecisionRecord | ValueError] = field(
+        default_factory=list
+    )  # of the decision requests
     new_decisions: list[DecisionRecord] = field(default_factory=list)  # those made now
     answered: asyncio.Future[None] | None = None
 
@@ -48,12 +51,14 @@ class RequestBatcher:
         self._pending: list[BatchRequest] = []
         self._disk_is_slow = False  # the disk, when last written
         self._pending_before = self._quiet_turns = (
-            0  # questions so far, and turns since the last of them
+            0  # requests so far, and turns since the last of them
         )
 
     async def submit(self, request: BatchRequest) -> None:
         """Have a request answered at the end of this turn; its rewards are then on disk."""
-        if not self._pending and self._traffic.connections() == 1:  # nobody to share a commit with
+        if (
+            not self._pending and self._traffic.connections() == 1
+        ):  # no other client to share a commit with
             self.commit_batch([request])
             return
         loop = asyncio.get_running_loop()
@@ -99,12 +104,12 @@ class RequestBatcher:
     def _answer_batch(self, batch: Sequence[BatchRequest]) -> None:
         try:
             self.commit_batch(batch)
-        except StoreError as error:  # nothing of it was kept
+        except StoreError as error:  # nothing of it was stored
             _resolve_futures(batch, error)
         except Exception as error:
             if len(batch) == 1:
                 _resolve_futures(batch, error)
-            else:  # a bug of ours: who did not cause it should not see it
+            else:  # a bug: only the request that causes it should fail
                 for request in batch:
                     self._answer_batch([request])
         else:
@@ -118,9 +123,9 @@ class RequestBatcher:
         """
         now = self._node.clock()
         began = time.monotonic()
-        rewarding = [question for question in batch if question.rewards]
-        deciding = [question for question in batch if question.decision_requests]
-        # who only asks should not wait for the disk: its reward will, and then both are there
+        rewarding = [request for request in batch if request.rewards]
+        deciding = [request for request in batch if request.decision_requests]
+        # decisions alone do not wait for the disk: their rewards will, and then both are on disk
         with self._node.store.reward_transaction(durable=bool(rewarding)):
             if rewarding:
                 _store_rewards(rewarding, now)
@@ -132,61 +137,66 @@ class RequestBatcher:
                     for request in deciding
                     for decision in request.new_decisions
                 }
-                for question in rewarding if new_ids else ():
-                    _retry_unknown_rewards(question, new_ids, now)
+                for request in rewarding if new_ids else ():
+                    _retry_unknown_rewards(request, new_ids, now)
         if rewarding:
             self._disk_is_slow = time.monotonic() - began > SLOW_COMMIT_SECONDS
-        self._count_batch(rewarding, deciding)  # not before it is on disk
+        self._count_batch(rewarding, deciding)  # only after the commit
 
     def _count_batch(
         self, rewarding: Sequence[BatchRequest], deciding: Sequence[BatchRequest]
     ) -> None:
-        for question in rewarding:
-            question.experiment.count_rewards(question.outcomes)
-        for question in deciding:
-            question.experiment.count_decisions(question.new_decisions)
-            decisions_by_arm = self._traffic.decisions_by_arm[question.experiment.name]
-            for decision in question.new_decisions:
+        for request in rewarding:
+            request.experiment.count_rewards(request.outcomes)
+        for request in deciding:
+            request.experiment.count_decisions(request.new_decisions)
+            decisions_by_arm = self._traffic.decisions_by_arm[request.experiment.name]
+            for decision in request.new_decisions:
                 decisions_by_arm[decision.arm] += 1
 
 
 def _store_rewards(batch: Sequence[BatchRequest], now: float) -> None:
     """Store all rewards, those of one experiment at once."""
-    for experiment, questions in _group_by_experiment(batch):
+    for experiment, requests in _group_by_experiment(batch):
         pairs = [
-            i for request in questions for i in request.rewards if not isinstance(i, ValueError)
+            item
+            for request in requests
+            for item in request.rewards
+            if not isinstance(item, ValueError)
         ]
         outcomes = iter(experiment.store.add_rewards(pairs, now))
-        for question in questions:
-            question.outcomes = [
-                item if isinstance(item, ValueError) else next(outcomes)
-                for item in question.rewards
+        for request in requests:
+            request.outcomes = [
+                item if isinstance(item, ValueError) else next(outcomes) for item in request.rewards
             ]
 
 
 def _store_decisions(batch: Sequence[BatchRequest]) -> None:
     """Make and store all decisions, those of one experiment at once."""
-    for experiment, questions in _group_by_experiment(batch):
-        wishes = [
-            w for each in questions for w in each.decision_requests if not isinstance(w, ValueError)
+    for experiment, requests in _group_by_experiment(batch):
+        valid = [
+            item
+            for request in requests
+            for item in request.decision_requests
+            if not isinstance(item, ValueError)
         ]
-        chosen = experiment.choose_many(wishes)
-        made = [each for each in chosen if not isinstance(each, ValueError)]
-        # under an id that is taken, by a twin in this turn perhaps, another one is kept
-        pairs = iter(experiment.store.insert_decisions(made))
+        chosen = experiment.choose_many(valid)
+        records = [choice for choice in chosen if not isinstance(choice, ValueError)]
+        # an id may exist (deduplication), even from this turn: then the stored decision counts
+        pairs = iter(experiment.store.insert_decisions(records))
         choices = iter(chosen)
-        for question in questions:
-            question.decisions = []
-            question.new_decisions = []
-            for wish in question.decision_requests:
-                choice = wish if isinstance(wish, ValueError) else next(choices)
-                if isinstance(choice, ValueError) or isinstance(wish, ValueError):
-                    question.decisions.append(choice)
+        for request in requests:
+            request.decisions = []
+            request.new_decisions = []
+            for item in request.decision_requests:
+                choice = item if isinstance(item, ValueError) else next(choices)
+                if isinstance(choice, ValueError) or isinstance(item, ValueError):
+                    request.decisions.append(choice)
                     continue
                 stored, new = next(pairs)
                 if new:
-                    question.new_decisions.append(stored)
-                question.decisions.append(stored if new else _check_repeat(stored, wish))
+                    request.new_decisions.append(stored)
+                request.decisions.append(stored if new else _check_repeat(stored, item))
 
 
 def _group_by_experiment(
@@ -195,41 +205,41 @@ def _group_by_experiment(
     if len(batch) == 1:
         return ((batch[0].experiment, batch),)
     together: dict[Experiment, list[BatchRequest]] = {}
-    for question in batch:
-        together.setdefault(question.experiment, []).append(question)
+    for request in batch:
+        together.setdefault(request.experiment, []).append(request)
     return together.items()
 
 
 def _retry_unknown_rewards(
-    question: BatchRequest, new_ids: set[tuple[Experiment, str]], now: float
+    request: BatchRequest, new_ids: set[tuple[Experiment, str]], now: float
 ) -> None:
     """Retry rewards that were unknown because their decision was made later in this turn."""
-    experiment = question.experiment
-    for place, (item, outcome) in enumerate(zip(question.rewards, question.outcomes, strict=True)):
+    experiment = request.experiment
+    for place, (item, outcome) in enumerate(zip(request.rewards, request.outcomes, strict=True)):
         if (
             isinstance(outcome, Unknown)
             and not isinstance(item, ValueError)
             and (experiment, item[0]) in new_ids
         ):
-            (question.outcomes[place],) = experiment.store.add_rewards([item], now)
+            (request.outcomes[place],) = experiment.store.add_rewards([item], now)
 
 
-def _check_repeat(decision: DecisionRecord, wish: Wish) -> DecisionRecord | Conflict:
+def _check_repeat(decision: DecisionRecord, request: DecisionRequest) -> DecisionRecord | Conflict:
     """Return an earlier decision if its arm is allowed and its context is the same."""
-    if wish.allowed is not None and decision.arm not in wish.allowed:
+    if request.allowed is not None and decision.arm not in request.allowed:
         return Conflict(
             f"decision {decision.id!r} has the arm {decision.arm!r}, which is not allowed now: "
             "use a new id"
         )
-    if not same(wish.context, decision.context):
+    if not same(request.context, decision.context):
         return Conflict(f"decision {decision.id!r} was made at another context: use a new id")
     return decision
 
 
 def _resolve_futures(batch: Sequence[BatchRequest], error: Exception | None) -> None:
-    for question in batch:
-        answered = question.answered
-        if answered is not None and not answered.done():  # else the client has left
+    for request in batch:
+        answered = request.answered
+        if answered is not None and not answered.done():  # else the client has disconnected
             if error is None:
                 answered.set_result(None)
             else:

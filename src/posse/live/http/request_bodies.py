@@ -9,22 +9,24 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
 
+from posse.live.experiment.decision_request import MAX_BATCH_ITEMS, DecisionRequest
 from posse.live.http import models
-from posse.live.http.models import MAX_BATCH_ITEMS, MalformedBody
+from posse.live.http.models import MalformedBody
 
 T = TypeVar("T")
 NOT_JSON = "the body must be JSON"
 # of which shapes the items of a list are
 ITEM_TYPES: dict[type, dict[str, type]] = {
-    models.DecisionsRequest: {"decisions": models.DecisionRequest},
+    models.DecisionsRequest: {"decisions": DecisionRequest},
     models.RewardsRequest: {"rewards": models.RewardItem},
-    models.StepsRequest: {"rewards": models.RewardItem, "decide": models.DecisionRequest},
+    models.StepsRequest: {"rewards": models.RewardItem, "decide": DecisionRequest},
 }
 TYPE_NAMES = {
     "object": "a JSON object",
@@ -101,7 +103,8 @@ def _convert_value(value: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise MalformedBody(explain_validation_error(str(error))) from error
+        fields = getattr(kind, "__struct_fields__", ())
+        raise MalformedBody(explain_validation_error(str(error), fields)) from error
 
 
 def _no_value(_: str) -> Any:
@@ -145,8 +148,8 @@ _SIZE = re.compile(r"Expected `(array|str)` of length ([<>])= (\d+)")
 _KIND = re.compile(r"Expected `([a-z |]+)`")
 
 
-def explain_validation_error(message: str) -> str:
-    """Turn a message of msgspec into one sentence that begins with the field."""
+def explain_validation_error(message: str, fields: Sequence[str] = ()) -> str:
+    """Turn a message of msgspec into one sentence; fields: the names to suggest for a typo."""
     located = _AT.fullmatch(message)
     problem, place = (located[1], located[2]) if located else (message, "")
     path = [part[:50] for part in re.split(r"[.\[\]]+", place) if part]
@@ -155,7 +158,9 @@ def explain_validation_error(message: str) -> str:
         full_name = ".".join([*path, name])
         if field[1] == "missing required":
             return f"{full_name} is missing"
-        return f"{full_name or 'an empty name'} is no field here: leave it out"
+        similar = get_close_matches(name, fields, 1)
+        advice = f"did you mean {similar[0]!r}?" if similar else "leave it out"
+        return f"unknown field {full_name!r}: {advice}"
     full_name = ".".join(path) or "the body"
     if "matching regex" in problem:
         return (

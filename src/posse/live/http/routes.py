@@ -6,9 +6,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from posse.live.agent.arm_status import ArmStatus
+from posse.live.agent.site_pooling import SiteMap
+from posse.live.agent.verdicts import Judgement
+from posse.live.controls.answers import ControlsAnswer
+from posse.live.exchange.ledger import Ledger
+from posse.live.experiment.decision_request import DecisionRequest
+from posse.live.experiment.experiment import Audit
+from posse.live.experiment.history import History
 from posse.live.http import handlers, models
+from posse.live.membership.answers import NetworkAnswer
 
-EXPERIMENT_PREFIX = "/v1/experiments/"  # before the name of one, and then what follows /v1/
+EXPERIMENT_PREFIX = "/v1/experiments/"  # followed by a name, and then the path after /v1/
 
 
 @dataclass(frozen=True)
@@ -39,8 +48,8 @@ WRITE_STATUSES = (409, 503)
 
 ROUTES = (
     Route(
-        "POST", "/v1/decisions", "decide", "Which arm to play.",
-        models.DecisionAnswer, models.DecisionRequest, WRITE_STATUSES, True,
+        "POST", "/v1/decisions", "decide", "Choose an arm to play.",
+        models.DecisionAnswer, DecisionRequest, WRITE_STATUSES, True,
         question=handlers.make_decision,
     ),
     Route(
@@ -50,74 +59,74 @@ ROUTES = (
         question=handlers.make_decisions,
     ),
     Route(
-        "POST", "/v1/decisions/{decision}/reward", "reward", "How a decision went.",
+        "POST", "/v1/decisions/{decision}/reward", "reward", "Record the reward of a decision.",
         models.RewardAnswer, models.RewardRequest, (404, *WRITE_STATUSES), True,
         question=handlers.record_reward,
     ),
     Route(
         "POST", "/v1/rewards", "reward_all",
-        "How many decisions went, each with an answer or an error, in one commit.",
+        "Record many rewards in one commit, each with an answer or an error.",
         models.RewardsAnswer, models.RewardsRequest, WRITE_STATUSES, True,
         question=handlers.record_rewards,
     ),
     Route(
         "POST", "/v1/steps", "steps",
-        "How decisions went, and which arm to play next (or a list of them), in one commit: each "
-        "reward and each decision has an answer or an error.",
+        "Record rewards and choose the next arm (or several) in one commit: each reward and each "
+        "decision has an answer or an error.",
         models.StepsAnswer, models.StepsRequest, WRITE_STATUSES, True,
         question=handlers.record_and_decide,
     ),
     Route(
-        "GET", "/v1/arms", "arms", "What is known of every arm.",
-        dict[str, models.ArmAnswer], of_experiment=True, view=handlers.show_arms,
+        "GET", "/v1/arms", "arms", "The estimate of every arm.",
+        dict[str, ArmStatus], of_experiment=True, view=handlers.show_arms,
     ),
     Route(
         "POST", "/v1/arms", "arms_at",
-        "What is known of every arm for visitors at a context; what it lacks is as on average.",
-        dict[str, models.ArmAnswer], models.ArmsRequest, of_experiment=True,
+        "The estimate of every arm for visitors at a context; missing fields are as on average.",
+        dict[str, ArmStatus], models.ArmsRequest, of_experiment=True,
         view=handlers.show_arms_at_context,
     ),
     Route(
         "GET", "/v1/verdict", "verdict",
         "Whether the experiment may stop, and why; 404 if its settings have no stop.",
-        models.VerdictAnswer, of_experiment=True, view=handlers.show_verdict,
+        Judgement, of_experiment=True, view=handlers.show_verdict,
     ),
     Route(
         "GET", "/v1/evidence", "evidence",
-        "In whole quanta: what this agent saw itself, and what it holds of all.",
-        models.EvidenceAnswer, of_experiment=True, view=handlers.show_evidence,
+        "Evidence in whole quanta: this agent's own, and that of all agents.",
+        dict[str, Ledger], of_experiment=True, view=handlers.show_evidence,
     ),
     Route(
         "GET", "/v1/audit", "audit",
-        "Decisions counted here beside the pulls in the evidence; 404 with a half-life.",
-        models.BooksAnswer, of_experiment=True, view=handlers.show_audit,
+        "Decisions counted by this agent beside those in the evidence; 404 with a half-life.",
+        Audit, of_experiment=True, view=handlers.show_audit,
     ),
     Route(
         "GET", "/v1/history/{scale}", "history",
-        "Pulls and rewards of every arm over time, and what happened: minutes of a day, hours of a "
+        "Decisions and rewards of every arm over time, and events: minutes of a day, hours of a "
         "month, days of a year.",
-        models.HistoryAnswer, of_experiment=True, view=handlers.show_history,
+        History, of_experiment=True, view=handlers.show_history,
     ),
     Route(
         "GET", "/v1/network", "network",
-        "The neighbours, all agents and links that are known, and what was refused and why.",
-        models.NetworkAnswer, view=handlers.show_network,
+        "The neighbours, all known agents and links, and refusals by reason.",
+        NetworkAnswer, view=handlers.show_network,
     ),
     Route(
         "GET", "/v1/experiments", "experiments", "The experiments of this agent, by name.",
         models.ExperimentsAnswer, view=handlers.show_experiments,
     ),
     Route(
-        "GET", "/v1/controls", "controls", "What is pinned and paused, and by whom.",
-        models.ControlsAnswer, of_experiment=True, view=handlers.show_controls,
+        "GET", "/v1/controls", "controls", "Pinned and paused arms, and whose controls they are.",
+        ControlsAnswer, of_experiment=True, view=handlers.show_controls,
     ),
     Route(
         "GET", "/v1/sites", "sites",
-        "What each site saw of every arm, where one differs, and what sharing gained it.",
-        models.SiteMapAnswer, of_experiment=True, view=handlers.show_sites,
+        "The results of each site for every arm, where one differs, and the gain from sharing.",
+        SiteMap, of_experiment=True, view=handlers.show_sites,
     ),
     Route(
-        "GET", "/v1/page", "page", "All that the page at / shows.",
+        "GET", "/v1/page", "page", "The content of the page at /.",
         models.PageAnswer, of_experiment=True,
     ),
     Route(
@@ -126,25 +135,25 @@ ROUTES = (
         str, statuses=(503,), of_experiment=True, stream=True,
     ),
     Route(
-        "GET", "/v1/caller", "caller", "What who asks may do, by its token; needs none.",
+        "GET", "/v1/caller", "caller", "What the caller may do with its token; needs none.",
         models.CallerAnswer, public=True,
     ),
     Route(
-        "POST", "/v1/pin", "pin", "For operators: play this arm only.",
-        models.ControlsAnswer, models.ArmRequest, WRITE_STATUSES, True, order=handlers.pin_arm,
+        "POST", "/v1/pin", "pin", "For operators: play only this arm.",
+        ControlsAnswer, models.ArmRequest, WRITE_STATUSES, True, order=handlers.pin_arm,
     ),
     Route(
-        "POST", "/v1/pause", "pause", "For operators: do not play this arm.",
-        models.ControlsAnswer, models.ArmRequest, WRITE_STATUSES, True, order=handlers.pause_arm,
+        "POST", "/v1/pause", "pause", "For operators: stop playing an arm.",
+        ControlsAnswer, models.ArmRequest, WRITE_STATUSES, True, order=handlers.pause_arm,
     ),
     Route(
         "POST", "/v1/resume", "resume",
-        "For operators: lift what holds for an arm, or for all of them.",
-        models.ControlsAnswer, models.ResumeRequest, WRITE_STATUSES, True,
+        "For operators: undo pins and pauses of an arm, or of all arms.",
+        ControlsAnswer, models.ResumeRequest, WRITE_STATUSES, True,
         order=handlers.resume_arms,
     ),
     Route(
-        "POST", "/v1/reload", "reload", "For operators: read the agent's settings anew.",
+        "POST", "/v1/reload", "reload", "For operators: read the agent's settings again.",
         models.ReloadAnswer, models.EmptyRequest, WRITE_STATUSES, order=handlers.reload_settings,
     ),
     Route(
@@ -160,7 +169,7 @@ ROUTES = (
         view=handlers.show_metrics,
     ),
 )  # fmt: skip
-# the routes that load balancers and monitors ask; they have HEAD, too
+# the routes of load balancers and monitors, which have HEAD too
 PROBES = tuple(route for route in ROUTES if not route.path.startswith("/v1/"))
 
 

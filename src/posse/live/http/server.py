@@ -64,13 +64,10 @@ class CertificateChain:
         return b"".join(parts)
 
 
-# An HTTP server (uvicorn) in a thread: on loopback, a Unix socket, or with a token for others.
-
 LOOPBACK_HOSTS = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
-# seconds
 START_SECONDS = 10.0
 STOP_SECONDS = 10.0
-# at most; descriptors for others; at least
+# bounds of the connections, and descriptors left for neighbours and the store
 MAX_CONNECTIONS = 1000
 RESERVED_DESCRIPTORS = 256
 MIN_CONNECTIONS = 16
@@ -105,7 +102,7 @@ def serve_node(
         anywhere=token is not None and (insecure or certificate is not None),
         chain=chain,
     )
-    # neither keeps the server, or through it the node, alive
+    # neither closure keeps the server, or through it the node, alive
     state = server.state
     traffic.connections = lambda: len(state.connections)
     traffic.renew_certificate = (lambda: False) if chain is None else chain.reload_files
@@ -164,7 +161,7 @@ class Server:
             access_log=False,
             lifespan="off",
             server_header=False,
-            proxy_headers=False,  # who asks is all the same
+            proxy_headers=False,  # the client's address does not matter
             ws="none",
             timeout_keep_alive=round(limits.idle_seconds),
             timeout_graceful_shutdown=5,
@@ -247,7 +244,7 @@ def _bind_address(address: str, anywhere: bool, secure: bool) -> tuple[socket.so
         family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
         raise _bind_error(address, error) from error
-    # the protocol said, else asyncio leaves Nagle's delay of 40 ms on every answer
+    # with an explicit protocol, else asyncio leaves Nagle's delay of 40 ms on every answer
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -290,4 +287,6 @@ def _is_listening(path: str) -> bool:
 
 def _bind_error(address: str, error: OSError) -> ValueError:
     reason = error.strerror or str(error)
-    return ValueError(f"{address} cannot be served ({reason}): stop who uses it or choose another")
+    return ValueError(
+        f"{address} cannot be served ({reason}): stop the process that uses it or choose another"
+    )

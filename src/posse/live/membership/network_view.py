@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
+from posse.live.membership.answers import (
+    AgentAnswer,
+    AgentState,
+    CountAnswer,
+    LinkAnswer,
+    LinkEndAnswer,
+    LinkState,
+    NeighbourAnswer,
+    NetworkAnswer,
+)
 from posse.live.membership.heartbeats import Held, Link, Presence
 from posse.live.membership.records import Status
 
@@ -41,16 +51,16 @@ class View:
         held = {**presence.held(), own.origin: Held(own, now, now, None)}
         return cls(held, presence.links(), own, pulls, fading, now)
 
-    def agents(self) -> dict[str, dict[str, Any]]:
+    def agents(self) -> dict[str, AgentAnswer]:
         """Itself, all neighbours, and every origin with a status or evidence."""
         origins = {origin for each in self.pulls.values() for origin in each}
         return {name: self._agent(name) for name in sorted({*self.held, *self.links, *origins})}
 
-    def edges(self, agents: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def edges(self, agents: Mapping[str, AgentAnswer]) -> list[LinkAnswer]:
         """Every link between these agents once: our own as we see them, others as they say."""
         own = self.own.origin
-        found = {
-            _pair(own, name): _edge("up", link.lag) if link.up else _edge("down", None)
+        found: dict[tuple[str, str], tuple[LinkState, float | None]] = {
+            _pair(own, name): ("up", link.lag) if link.up else ("down", None)
             for name, link in self.links.items()
         }
         words: dict[tuple[str, str], list[_Word]] = {}
@@ -68,10 +78,13 @@ class View:
                 if word.origin in reached and agents[word.origin]["state"] in ALIVE
             ] or said[:1]
             states = {word.up for word in told}
-            state = "half" if len(states) > 1 else "up" if states.pop() else "down"
+            state: LinkState = "half" if len(states) > 1 else "up" if states.pop() else "down"
             lags = [word.lag for word in told if word.lag is not None]
-            found[pair] = _edge(state, lags[0] if lags else None)
-        return [{"a": a, "b": b, **edge} for (a, b), edge in sorted(found.items())]
+            found[pair] = state, lags[0] if lags else None
+        return [
+            {"a": a, "b": b, "state": state, "lag": lag}
+            for (a, b), (state, lag) in sorted(found.items(), key=lambda item: item[0])
+        ]
 
     def _reached(self) -> set[str]:
         """The agents that we reach over links which the nearer end of each calls up."""
@@ -85,7 +98,7 @@ class View:
             waiting += fresh
         return reached
 
-    def _agent(self, name: str) -> dict[str, Any]:
+    def _agent(self, name: str) -> AgentAnswer:
         held = self.held.get(name)
         link = self.links.get(name)
         status = None if held is None else held.status
@@ -107,7 +120,7 @@ class View:
             "experiments": self._experiments(name, status),
         }
 
-    def _state(self, name: str, held: Held | None, link: Link | None) -> str:
+    def _state(self, name: str, held: Held | None, link: Link | None) -> AgentState:
         if name == self.own.origin:
             return "here"
         if link is not None:
@@ -127,7 +140,7 @@ class View:
         word = next((up for name, up, _ in held.status.neighbours if name == self.own.origin), True)
         return held.made > link.since + (AROUND if word else -AROUND)
 
-    def _experiments(self, name: str, status: Status | None) -> dict[str, dict[str, int | None]]:
+    def _experiments(self, name: str, status: Status | None) -> dict[str, CountAnswer]:
         """What it has counted by its own word, and what of it is held here; null: unknown."""
         said = {each: rest for each, *rest in status.experiments} if status is not None else {}
         held = {each: origins[name] for each, origins in self.pulls.items() if name in origins}
@@ -135,7 +148,7 @@ class View:
 
     def _experiment(
         self, name: str, said: Mapping[str, list[int]], held: Mapping[str, int]
-    ) -> dict[str, int | None]:
+    ) -> CountAnswer:
         counted, open_, late = said.get(name, (None, None, None))
         here = held.get(name, 0) if name in self.pulls else None
         behind = None
@@ -165,11 +178,7 @@ def _pair(one: str, other: str) -> tuple[str, str]:
     return (one, other) if one < other else (other, one)
 
 
-def _edge(state: str, lag: float | None) -> dict[str, Any]:
-    return {"state": state, "lag": lag}
-
-
-def _neighbours(status: Status) -> Iterator[tuple[str, dict[str, Any]]]:
+def _neighbours(status: Status) -> Iterator[tuple[str, LinkEndAnswer]]:
     for name, up, lag in status.neighbours:
         yield name, {"up": up, "lag": None if lag < 0 else lag / 1000}
 
@@ -184,7 +193,7 @@ def network(
     connected: Mapping[str, bool],
     refused: Mapping[str, int],
     now: float,
-) -> dict[str, Any]:
+) -> NetworkAnswer:
     """What a node answers."""
     pulls = {e: each.pulls_by_origin() for e, each in experiments.items() if each.knows_origins}
     fading = {e for e, each in experiments.items() if each.agent.half_life is not None}
@@ -201,16 +210,22 @@ def network(
 
 def _describe_neighbours(
     experiments: Mapping[str, Experiment], connected: Mapping[str, bool]
-) -> dict[str, dict[str, Any]]:
-    neighbours: dict[str, dict[str, Any]] = {}
+) -> dict[str, NeighbourAnswer]:
+    neighbours: dict[str, NeighbourAnswer] = {}
     for each in experiments.values():
         for name, status in each.neighbours().items():
-            said = {**asdict(status), "connected": connected.get(name, False)}
+            said: NeighbourAnswer = {
+                "identity": status.identity,
+                "active": status.active,
+                "last_heard": status.last_heard,
+                "lag": status.lag,
+                "connected": connected.get(name, False),
+            }
             neighbours[name] = _both(neighbours[name], said) if name in neighbours else said
     return neighbours
 
 
-def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _both(one: NeighbourAnswer, other: NeighbourAnswer) -> NeighbourAnswer:
     """One neighbour's status over two experiments: heard last, lagging in both."""
     heard = [at for each in (one, other) if (at := each["last_heard"]) is not None]
     lags = [lag for each in (one, other) if (lag := each["lag"]) is not None]

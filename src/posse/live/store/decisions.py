@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
@@ -95,10 +95,10 @@ def unpack_probabilities(data: bytes) -> list[float]:
 
 # --- the table itself; all functions run within an open transaction
 
-COLUMNS = (
-    "id, arm, probability, time, reward, settled, silent, "
-    "assumed, closed, made, void, allowed, probabilities, context, log_odds"
-)
+# the columns are the fields of a record, except its features
+FIELDS = tuple(field.name for field in fields(DecisionRecord) if field.name != "features")
+COLUMNS = ", ".join(FIELDS)
+_FLAGS = FIELDS.index("silent"), FIELDS.index("void")
 INSERT = (
     "INSERT INTO decision (experiment, id, arm, probability, time, assumed, made, allowed, "
     "probabilities, context, log_odds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -238,10 +238,10 @@ def validate_decision(decision: DecisionRecord) -> None:
 
 def decode_row(columns: Sequence[Any]) -> DecisionRecord:
     """Build a decision from the COLUMNS of a row."""
-    id, arm, probability, time, reward, settled, silent, *more = columns
-    assumed, closed, made, void, *rest = more  # as they are: allowed, probabilities, context ...
-    d = id, arm, probability, time, reward, settled, bool(silent)
-    return DecisionRecord(*d, assumed, closed, made, bool(void), *rest)
+    values = list(columns)
+    for place in _FLAGS:  # SQLite has no booleans
+        values[place] = bool(values[place])
+    return DecisionRecord(*values)
 
 
 @cache

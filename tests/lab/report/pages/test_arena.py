@@ -11,7 +11,7 @@ from posse.lab.arena import suite
 from posse.lab.arena import tournament as running
 from posse.lab.report import text as formats
 from posse.lab.report.pages import arena as page
-from posse.lab.report.pages.arena import caution, command, details, headline
+from posse.lab.report.pages.arena import write_caution, write_command, write_details, write_headline
 from tests.browsing import all_of, scheme, screen, texts
 from tests.lab.arena.made_up import ALGORITHMS, report
 
@@ -40,7 +40,7 @@ SMALL = report(2, [*SOME, *HOSTILE[1:]])
 )
 def test_little_to_tell_is_told(instances, algorithms, runs, said):
     made = report(instances, algorithms, runs)
-    assert headline(made).startswith(said)
+    assert write_headline(made).startswith(said)
     assert said in page.render(made)
 
 
@@ -49,8 +49,8 @@ def test_a_first_one_that_does_not_play_all_instances_is_told():
     made = dataclasses.replace(
         SMALL, standings=[dataclasses.replace(first, instances=1, rank=1), *others]
     )
-    assert "over 2 instances (it plays 1 of them): nobody" in headline(made)
-    assert "it plays" not in headline(SMALL)
+    assert "over 2 instances (it plays 1 of them): nobody" in write_headline(made)
+    assert "it plays" not in write_headline(SMALL)
 
 
 def test_a_shared_first_place_names_all_who_share_it():
@@ -58,22 +58,25 @@ def test_a_shared_first_place_names_all_who_share_it():
     made = dataclasses.replace(SMALL, standings=[*tied, *SMALL.standings[2:]])
     names = [f"\N{FIRST STRONG ISOLATE}{BACKWARDS}\N{POP DIRECTIONAL ISOLATE}†", "RandUCB"]
     assert sorted(each.algorithm for each in tied) == sorted([BACKWARDS, "RandUCB"])
-    assert headline(made).split(" share ")[0] in (" and ".join(names), " and ".join(names[::-1]))
+    assert write_headline(made).split(" share ")[0] in (
+        " and ".join(names),
+        " and ".join(names[::-1]),
+    )
 
 
 def test_the_readers_own_has_a_sentence_and_a_mark():
     own = next(each for each in SMALL.standings if each.source == data.YOURS)
-    (said,) = [each for each in details(SMALL) if "(yours)" in each]
+    (said,) = [each for each in write_details(SMALL) if "(yours)" in each]
     assert f"rank {own.rank} of {len(SMALL.standings)}" in said
-    assert formats.interval(own.ratio, own.ratio_low, own.ratio_high, 3) in said
+    assert formats.format_interval(own.ratio, own.ratio_low, own.ratio_high, 3) in said
     written = page.render(SMALL)
     assert len(re.findall('<tr class="own">', written)) == 1 + len(SMALL.instances)
 
 
 def test_caution_is_said_only_where_there_is_cause():
-    assert caution(report(1)) == ""
-    assert "1 of 2 instances stopped early" in caution(report(2))
-    assert "the tails do not show in 20 runs" in caution(report(1, runs=20))
+    assert write_caution(report(1)) == ""
+    assert "1 of 2 instances stopped early" in write_caution(report(2))
+    assert "the tails do not show in 20 runs" in write_caution(report(1, runs=20))
 
 
 def test_uncertain_sources_are_marked_at_every_name_and_in_every_legend():
@@ -108,7 +111,7 @@ def test_who_could_not_play_is_told_with_the_reason():
 def test_the_page_links_to_the_files_beside_it(tmp_path):
     for name in ("report.json", "table.csv", "notes.txt"):
         (tmp_path / name).write_text("")
-    written = page.write(SMALL, tmp_path).read_text("utf-8")
+    written = page.write_page(SMALL, tmp_path).read_text("utf-8")
     assert '<a href="report.json">JSON</a> · <a href="table.csv">CSV</a>' in written
     assert "notes.txt" not in written
     assert not re.search(r"""(src|href)\s*=\s*["']?\s*(https?:)?//""", written)
@@ -125,8 +128,8 @@ def test_the_page_links_to_the_files_beside_it(tmp_path):
     ],
 )
 def test_the_command_plays_the_same_again(asked, options):
-    form = running.form(*asked)
-    played = suite.chosen("1,6")
+    form = running.choose_form(*asked)
+    played = suite.choose_instances("1,6")
     made = report(2, [ALGORITHMS[0], ALGORITHMS[-1]])
     instances = [
         dataclasses.replace(each, number=instance.number, horizon=form.horizon(instance))
@@ -135,7 +138,7 @@ def test_the_command_plays_the_same_again(asked, options):
     summary = dataclasses.replace(made.made, mode=form.mode, runs=form.runs, seed=form.seed)
     made = dataclasses.replace(made, made=summary, instances=instances)
     rest = " --instances 1,6 --algorithms dec-TS"
-    assert command(made) == f"posse arena MINE.py:MyAlgorithm{options}{rest}"
+    assert write_command(made) == f"posse arena MINE.py:MyAlgorithm{options}{rest}"
 
 
 @pytest.fixture
@@ -143,7 +146,7 @@ def opened(browser, tmp_path):
     def at(made, width=1280):
         screen(browser, width)
         scheme(browser, "light")
-        browser.get(page.write(made, tmp_path).as_uri())
+        browser.get(page.write_page(made, tmp_path).as_uri())
         return browser
 
     yield at
@@ -162,25 +165,25 @@ def rows_of(shown, section):
 def test_the_numbers_shown_are_those_of_the_report(opened):
     shown = opened(SMALL)
     for standing, row in zip(SMALL.standings, rows_of(shown, "#ranks"), strict=True):
-        ratio = formats.interval(standing.ratio, standing.ratio_low, standing.ratio_high, 3)
+        ratio = formats.format_interval(standing.ratio, standing.ratio_low, standing.ratio_high, 3)
         assert row[0].rstrip("†‡") == standing.algorithm
         assert row[1] == str(standing.rank)
         assert row[2] == ("1" if standing.algorithm == SMALL.reference else ratio)
-        assert row[6] == formats.number(standing.numbers_sent, 3)
+        assert row[6] == formats.format_number(standing.numbers_sent, 3)
     for instance in SMALL.instances:
         rows = rows_of(shown, f"#instance-{instance.number}")
-        for score, row in zip(instance.scores, rows, strict=True):
+        for score, row in zip(instance.scoreboard.rows, rows, strict=True):
             assert row[0].rstrip("†‡") == score.algorithm
-            assert row[2:4] == [
-                formats.interval(score.mean, score.low, score.high),
-                formats.interval(score.difference, score.difference_low, score.difference_high),
-            ]
+            mean, _, low, high = score.regret
+            assert row[2] == formats.format_interval(mean, low, high)
+            mean, _, low, high = score.difference.difference if score.difference else [None] * 4
+            assert row[3] == formats.format_interval(mean, low, high)
             assert row[5] == score.verdict
-            numbers = (score.percentile_95, score.percentile_99, score.worst_agent)
-            assert row[6:9] == [formats.number(each) for each in numbers]
+            numbers = (score.tail.percentile_95, score.tail.percentile_99, score.worst_agent)
+            assert row[6:9] == [formats.format_number(each) for each in numbers]
             assert row[9:11] == [
-                formats.share(score.wrong_share),
-                formats.number(score.numbers_sent, 3),
+                formats.format_share(score.tail.wrong_leader),
+                formats.format_number(score.sent_per_round, 3),
             ]
 
 
@@ -189,7 +192,7 @@ def test_dots_stand_where_their_numbers_are(opened):
     shown = opened(report(1))
     marks = all_of(shown, "#instance-1 figure:first-child use")
     places = [float(mark.get_attribute("x").rstrip("%")) for mark in marks]
-    means = [score.mean for score in report(1).instances[0].scores]
+    means = [row.regret.mean for row in report(1).instances[0].scoreboard.rows]
     assert len(places) == len(means)
     slope = (places[-1] - places[0]) / math.log(means[-1] / means[0])
     for place, mean in zip(places, means, strict=True):
@@ -202,7 +205,7 @@ def test_a_header_sorts_the_table_by_numbers_up_and_down(opened):
         each for each in all_of(shown, "#ranks thead button") if each.text.startswith("Numbers")
     ]
     sent = sorted(each.numbers_sent for each in SMALL.standings if each.numbers_sent is not None)
-    expected = [formats.number(each, 3) for each in sent]
+    expected = [formats.format_number(each, 3) for each in sent]
     column = "#ranks tbody td:nth-child(7)"
     button.click()
     assert texts(shown, column) == [*expected, "–"]

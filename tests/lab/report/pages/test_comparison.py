@@ -16,12 +16,12 @@ from posse import theory
 from posse.lab import storage
 from posse.lab.comparisons import Comparison
 from posse.lab.report import curves
-from posse.lab.report import scoreboard as numbers
 from posse.lab.report import writer as writing
-from posse.lab.report.comparison_report import report_of
+from posse.lab.report.comparison_report import build_report
 from posse.lab.report.pages import comparison as page
 from posse.lab.report.pages import comparison_text as words
-from posse.lab.report.text import interval, number, probability, share
+from posse.lab.report.scoreboard import score_comparison
+from posse.lab.report.text import format_interval, format_number, format_p_value, format_share
 from posse.lab.results import Result
 from tests.browsing import all_of, scheme, screen, texts
 from tests.lab.making import make
@@ -47,7 +47,7 @@ def made_up(ends):
 
 
 def rendered(value, title="A title", single=False):
-    return page.render(report_of(value, title, single))
+    return page.render(build_report(value, title, single))
 
 
 class Tables(HTMLParser):
@@ -106,9 +106,9 @@ def shown(written):
 def test_final_regrets_are_those_of_the_table(comparison, shown):
     assert [row["Algorithm"] for row in shown["final"]] == list(comparison)
     for row, (_, told) in zip(shown["final"], comparison.table().iterrows(), strict=True):
-        assert row["Mean [95% interval]"] == interval(told.regret, told.low, told.high)
-        assert row["Standard error"] == number(told.standard_error, 3)
-        assert row["Pulls of a best arm"] == share(told.best_arm_share)
+        assert row["Mean [95% interval]"] == format_interval(told.regret, told.low, told.high)
+        assert row["Standard error"] == format_number(told.standard_error, 3)
+        assert row["Pulls of a best arm"] == format_share(told.best_arm_share)
     verdicts = {row["Algorithm"]: row["Beside the lowest"] for row in shown["final"]}
     assert verdicts == {"dec-TS": "undecided", "alone": "more", "all-seeing": "lowest"}
 
@@ -121,38 +121,38 @@ def test_pairs_are_students_with_holms_correction(comparison, shown):
     p_values = [stats.ttest_rel(ends[a], ends[b]).pvalue for a, b in pairs]
     for row, (a, b), p in zip(shown["pairs"], pairs, p_values, strict=True):
         difference = posse.paired_difference(comparison[a], comparison[b])
-        told = interval(difference.mean, difference.low, difference.high)
+        told = format_interval(difference.mean, difference.low, difference.high)
         assert row["Difference [95% interval]"] == told
-        assert row["p"] == probability(p)
+        assert row["p"] == format_p_value(p)
         # Holm: the largest of p times the number of those that are not below it
         steps = [each * sum(other >= each for other in p_values) for each in p_values if each <= p]
-        assert row["p after Holm"] == probability(min(1.0, max(steps)))
+        assert row["p after Holm"] == format_p_value(min(1.0, max(steps)))
         assert row["Verdict"] == ("first is better" if max(steps) < 0.05 else "undecided")
 
 
 def test_holms_correction_counts_every_pair():
     rng = np.random.default_rng(5)
     made = made_up(rng.normal([[1.0], [1.1], [1.2], [1.5]], 0.3, (4, 20)))
-    found = numbers.pairs(made)
+    found = score_comparison(made).pairs
     p_values = [pair.p for pair in found]
-    assert any(pair.p < 0.05 and not pair.decided for pair in found)  # so that it is seen
+    assert any(pair.p < 0.05 and not pair.is_significant for pair in found)  # so that it is seen
     for pair in found:
         steps = [p * sum(other >= p for other in p_values) for p in p_values if p <= pair.p]
         assert pair.adjusted_p == pytest.approx(min(1.0, max(steps)))
-        assert pair.decided == (max(steps) < 0.05)
+        assert pair.is_significant == (max(steps) < 0.05)
 
 
 def test_tails_are_quantiles_of_runs(comparison, shown):
     for row, result in zip(shown["tails"], comparison.values(), strict=True):
         ends = result.regret[:, -1]
-        assert row["Lowest run"] == number(ends.min())
-        assert row["Median run"] == number(np.quantile(ends, 0.5))
-        assert row["95th percentile"] == number(np.quantile(ends, 0.95))
-        assert row["99th percentile"] == number(np.quantile(ends, 0.99))
-        assert row["Worst run"] == number(ends.max())
+        assert row["Lowest run"] == format_number(ends.min())
+        assert row["Median run"] == format_number(np.quantile(ends, 0.5))
+        assert row["95th percentile"] == format_number(np.quantile(ends, 0.95))
+        assert row["99th percentile"] == format_number(np.quantile(ends, 0.99))
+        assert row["Worst run"] == format_number(ends.max())
         assert ends[int(row["Its number"])] == ends.max()
         wrong = result.pulls.sum(axis=1).argmax(axis=1) != 0
-        assert row["Wrong final leader"] == share(wrong.mean())
+        assert row["Wrong final leader"] == format_share(wrong.mean())
 
 
 def test_agents_and_messages_are_those_that_were_kept(comparison, shown):
@@ -163,15 +163,15 @@ def test_agents_and_messages_are_those_that_were_kept(comparison, shown):
         told |= {"Spread": np.sqrt(((ends - ends.mean(1, keepdims=True)) ** 2).sum(1) / 3)}
         for header, values in told.items():
             mean, _, low, high = posse.lab.mean_interval(values)
-            assert row[header] == interval(mean, low, high)
+            assert row[header] == format_interval(mean, low, high)
         means = result.agent_regret[:, :, -1].mean(axis=0)
-        assert row["Most on average"] == number(means[int(row["Which agent"])])
+        assert row["Most on average"] == format_number(means[int(row["Which agent"])])
         assert means[int(row["Which agent"])] == means.max()
     for row, result in zip(shown["messages"], comparison.values(), strict=True):
         sent = result.numbers_sent[:, -1].mean()
-        assert row["Numbers sent [95% interval]"].startswith(number(sent))
-        assert row["A round"] == number(sent / 30, 3)
-        assert row["Regret per agent"] == number(result.summary().mean)
+        assert row["Numbers sent [95% interval]"].startswith(format_number(sent))
+        assert row["A round"] == format_number(sent / 30, 3)
+        assert row["Regret per agent"] == format_number(result.summary().mean)
 
 
 def test_every_link_resolves_and_every_file_is_right(comparison, written):
@@ -237,22 +237,26 @@ def test_the_first_line_says_who_loses_least_and_how_sure_that_is(ends, runs, sa
     noise = np.random.default_rng(3).normal(0, 0.1, (len(ends), runs))
     noise -= noise.mean(axis=1, keepdims=True)  # so that the ends are the means
     made = made_up([(end + luck) * (end > 0) for end, luck in zip(ends, noise, strict=True)])
-    found = words.headline(numbers.finals(made, numbers.pairs(made)))
-    assert found == said.format(*(number(each.summary().mean) for each in made.values()))
+    found = words.write_headline(score_comparison(made), 9)
+    assert found == said.format(*(format_number(each.summary().mean) for each in made.values()))
 
 
 def test_the_first_line_of_one_algorithm_has_its_interval():
     made = made_up([np.arange(20.0)])
     s = made["A0"].summary()
-    found = words.headline(numbers.finals(made, numbers.pairs(made)))
-    assert found.startswith(f"A0 loses {interval(s.mean, s.low, s.high)} per agent by round 9: ")
+    found = words.write_headline(score_comparison(made), 9)
+    assert found.startswith(
+        f"A0 loses {format_interval(s.mean, s.low, s.high)} per agent by round 9: "
+    )
 
 
 def test_a_false_claim_is_rare():
     """Three alike: a difference is claimed in 5% of reports at most."""
     rng = np.random.default_rng(4)
     alike = [made_up(rng.gamma(4.0, 1.0, (3, 12))) for _ in range(300)]
-    claims = sum(any(pair.decided for pair in numbers.pairs(made)) for made in alike)
+    claims = sum(
+        any(pair.is_significant for pair in score_comparison(made).pairs) for made in alike
+    )
     assert claims <= stats.binom.isf(1e-4, len(alike), 0.05)
 
 
@@ -343,7 +347,7 @@ def test_one_result_has_a_report_too(tmp_path):
 
 
 def test_a_report_without_a_title_is_called_by_what_it_holds():
-    report = report_of(compared(algorithms=NAMES, runs=2))
+    report = build_report(compared(algorithms=NAMES, runs=2))
     isolated = "\N{FIRST STRONG ISOLATE}אלגוריתם\N{POP DIRECTIONAL ISOLATE}"
     assert report.title == f"{NASTY[:23]}…, {isolated} and {'x' * 23}…: 4 agents, 3 arms"
     assert report.rerun.experiment.title == ""
@@ -352,16 +356,16 @@ def test_a_report_without_a_title_is_called_by_what_it_holds():
 
 def test_the_line_of_lai_and_robbins_is_drawn_where_there_is_one():
     slope = theory.lai_robbins(BANDIT, 4)
-    assert report_of(compared(runs=2)).regret.bound.slope == pytest.approx(slope)
+    assert build_report(compared(runs=2)).regret_chart.bound.slope == pytest.approx(slope)
     for case in ("no regret", "drift", "sites", "drawn", "made up", "two networks"):
-        assert report_of(ODD[case]()).regret.bound is None
+        assert build_report(ODD[case]()).regret_chart.bound is None
     unknown = SimpleNamespace(means=(0.5, 0.1), drift=None, family=SimpleNamespace())
     assert curves.least_slope(unknown, 4) is None
 
 
 def test_long_curves_are_thinned():
     times = np.arange(1, 20_001)
-    drawn = curves.curve("long", times, np.log(times)[None])
+    drawn = curves.average_curve("long", times, np.log(times)[None])
     assert (drawn.times[0], drawn.times[-1]) == (1, 20_000)
     assert 400 < len(drawn.times) < 1_000
     assert drawn.mean[-1] == pytest.approx(np.log(20_000), rel=1e-4)

@@ -11,16 +11,17 @@ import pytest
 from posse.lab import plots
 from posse.lab.paper.report_data import (
     ClaimReport,
-    Difference,
-    Final,
-    Made,
+    CurveGrowth,
     PanelReport,
+    PaperProvenance,
+    PaperReport,
     PublishedValue,
-    Report,
 )
 from posse.lab.report import curves
-from posse.lab.report.curves import Chart, Curve, Drawn, LeastSlope
+from posse.lab.report.curves import Chart, Curve, EmbeddedCharts, LeastSlope
 from posse.lab.report.pages.paper import render
+from posse.lab.report.scoreboard import PairedDifference, Scoreboard, ScoreRow, Tail
+from posse.lab.statistics import Estimate
 from tests.browsing import all_of, scheme, screen, texts
 
 NASTY = "KL-UCB </script><!-- <b>&\"'"
@@ -32,10 +33,18 @@ def curve(name, slope):
     return Curve(name, times, mean, [m - 0.5 for m in mean], [m + 0.5 for m in mean])
 
 
-def final(name, slope):
-    known = {"mean": slope, "standard_error": 0.25, "low": slope - 0.5, "high": slope + 0.5}
-    nothing = {field.name: None for field in dataclasses.fields(Final)}
-    return Final(**nothing | known | {"name": name, "growth": "below the Lai-Robbins line"})
+def unknown(kind):
+    return {field.name: None for field in dataclasses.fields(kind)}
+
+
+def score(name, mean):
+    known = {"algorithm": name, "regret": Estimate(mean, 0.25, mean - 0.5, mean + 0.5)}
+    return ScoreRow(**unknown(ScoreRow) | known | {"tail": Tail(**unknown(Tail))})
+
+
+def growth(name):
+    nothing = Estimate(math.nan, math.nan, math.nan, math.nan)
+    return CurveGrowth(name, nothing, math.nan, "below the Lai-Robbins line")
 
 
 def panel(figure, bound):
@@ -57,8 +66,12 @@ def panel(figure, bound):
             log=not bound,
             bound=LeastSlope(1.5, "Lai and Robbins") if bound else None,
         ),
-        table=[final(name, 12345.678 + i) for i, name in enumerate(names)],
-        comparisons=[Difference("Thompson", NASTY, -1.5, -2.0, -1.0, 1e-9, significant=True)],
+        scoreboard=Scoreboard(
+            None,
+            [score(name, 12345.678 + i) for i, name in enumerate(names)],
+            [PairedDifference("Thompson", NASTY, Estimate(-1.5, 0.25, -2.0, -1.0), 1e-9, 1e-9)],
+        ),
+        growth=[growth(name) for name in names],
         published=[PublishedValue("Alone", 1000, 27.0, 27.63, 0.25, 0.63, None, "agrees")],
         files=[f"figures/fig{figure}.{suffix}" for suffix in ("png", "pdf", "csv")],
     )
@@ -68,9 +81,9 @@ VERDICTS = [
     *("holds", "does not hold", "holds only as published"),
     *("undecided at 100 runs", "below the Lai-Robbins line", "not tested"),
 ]
-REPORT = Report(
+REPORT = PaperReport(
     title="Figures <reproduced>",
-    summary=Made("quick", "as stated", 7, 3725.0, {"posse": "0.1"}, "R&D box"),
+    summary=PaperProvenance("quick", "as stated", 7, 3725.0, {"posse": "0.1"}, "R&D box"),
     claims=[
         ClaimReport("1", f"Claim <{i}>", verdict, f"number {i}")
         for i, verdict in enumerate(VERDICTS)
@@ -92,7 +105,7 @@ def test_the_data_survive_the_embedding():
 
 
 # What the script calls the objects of the report, and what they are.
-IN_SCRIPT = {"report": Drawn, "chart": Chart, "curve": Curve, "bound": LeastSlope}
+IN_SCRIPT = {"report": EmbeddedCharts, "chart": Chart, "curve": Curve, "bound": LeastSlope}
 
 
 def test_the_script_reads_only_fields_that_there_are():

@@ -87,10 +87,25 @@ def test_a_caller_is_told_what_it_may_do(closed):
     def said(headers=None):
         return closed.get("/v1/caller", headers=headers).json()
 
-    assert said() == {"admitted": False, "operator": False, "experiments": []}
+    nobody = {"admitted": False, "operator": False, "known_token": False, "experiments": []}
+    assert said() == nobody
     assert said(bearer("a guess")) == said()
-    assert said(bearer(TOKEN)) == {"admitted": True, "operator": False, "experiments": ["default"]}
-    assert said(bearer("operators'"))["operator"]
+    assert said(bearer(TOKEN)) == {
+        "admitted": True,
+        "operator": False,
+        "known_token": True,
+        "experiments": ["default"],
+    }
+    operator = said(bearer("operators'"))
+    assert operator["operator"]
+    assert operator["known_token"]
+
+
+def test_a_wrong_token_is_not_known_even_where_none_is_needed(node):
+    with serve_node(node, "127.0.0.1:0", operator_token="operators'") as server:
+        url = f"{server.url}/v1/caller"
+        caller = httpx.get(url, headers=bearer("a guess"), trust_env=False).json()
+    assert (caller["admitted"], caller["known_token"]) == (True, False)
 
 
 def test_the_probe_has_no_page(node):

@@ -38,7 +38,7 @@ def test_without_a_token_there_is_nothing_to_see(closed, watch):
         assert name not in page.text("main")
         assert name not in page.run("document.title")
     typed(page, "a guess")
-    page.shows("#mode", "token refused")
+    page.shows("#mode", "wrong token")
     assert page.run("document.getElementById('content').hidden")
     typed(page, TOKEN)
     page.is_drawn()
@@ -69,7 +69,7 @@ def test_operators_pin_pause_and_resume(closed, watch):
     page = watch(closed.urls["berlin"])
     page.shows("#mode", "token")
     typed(page, TOKEN)
-    page.shows("#told", "This token allows reading only.")
+    page.shows("#told", "This is the application's token")
     page.is_drawn()
     assert page.shown(".arms button") == []
     typed(page, OPERATORS)
@@ -94,10 +94,13 @@ def test_operators_pin_pause_and_resume(closed, watch):
 def test_an_order_that_is_refused_is_told(closed, watch):
     page = watch(closed.urls["paris"])
     page.is_drawn()
+    typed(page, "a guess")  # which reads as well as no token does, but is wrong
+    page.shows("#mode", "wrong token")
+    page.shows("#told", "Wrong token: it is not the operators'. You can still read.")
     typed(page, OPERATORS)
     page.shows("#mode", "operator")
     page.run("sessionStorage.setItem('token', 'changed meanwhile')")
     page.allowed.append("401")
     page.find('.arms tr[data-key="red"] button[data-act=pin]').click()
-    page.shows("#told", "operators have a token of their own here")
+    page.shows("#told", "not the operators' token")
     assert closed.nodes["paris"].experiment().controlled()["pinned"] is None

@@ -1,98 +1,109 @@
-"""A comparison in words: its title, who loses least and how sure that is, and what was not kept."""
+"""A comparison in words: title, headline, facts, and hints for the next report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from posse.lab import run_ranges as ranges
 from posse.lab.comparisons import Comparison
-from posse.lab.report.charts import shortened
-from posse.lab.report.scoreboard import LOWEST, UNDECIDED, Final, Tail
-from posse.lab.report.text import counted, interval, listed, number, undecided
+from posse.lab.report.charts import shorten_name
+from posse.lab.report.scoreboard import UNDECIDED, Scoreboard, ScoreRow
+from posse.lab.report.text import (
+    count_things,
+    format_interval,
+    format_number,
+    list_names,
+    warn_few_runs,
+)
 from posse.lab.results import Result
 
-_LONGEST = 60  # letters of a name in a sentence
+_MOST_LETTERS = 60  # letters of a name in a sentence
 
 
-def short(name: str) -> str:
-    """A name for the middle of a sentence."""
-    return shortened(name, _LONGEST)
+def short_name(name: str) -> str:
+    """Shorten a name for the middle of a sentence."""
+    return shorten_name(name, _MOST_LETTERS)
 
 
-def title_of(comparison: Comparison) -> str:
-    """What a report is called that nobody gave a title."""
+def write_title(comparison: Comparison) -> str:
+    """Write a title for a report that was given none."""
     first = next(iter(comparison.values()))
-    names = listed([shortened(name) for name in comparison])
-    return f"{names}: {counted(first.n_agents, 'agent')}, {counted(first.n_arms, 'arm')}"
+    names = list_names([shorten_name(name) for name in comparison])
+    return f"{names}: {count_things(first.n_agents, 'agent')}, {count_things(first.n_arms, 'arm')}"
 
 
 def name_of(result: Result) -> str:
-    """What a result is called that stands alone: by its algorithm, where the settings tell it."""
-    return _name(result.settings.get("algorithm"), "name") or "algorithm"
+    """Name a single result by its algorithm, where the settings tell it."""
+    return _part_name(result.settings.get("algorithm"), "name") or "algorithm"
 
 
-def headline(rows: Sequence[Final]) -> str:
-    """Who loses least, and how sure that is."""
-    (lowest,) = [row for row in rows if row.verdict == LOWEST]
-    name = short(lowest.name)
-    s = lowest.summary
-    by = f"per agent by round {s.horizon:,}"
-    others = [row for row in rows if row is not lowest]
-    if all(row.summary.mean == 0 for row in rows):
-        return f"Nothing is lost by round {s.horizon:,}: the regret of every run is 0."
-    if not others and s.runs == 1:
-        return f"{name} loses {number(s.mean)} {by}, in the only run."
+def write_headline(scoreboard: Scoreboard, horizon: int) -> str:
+    """Say which algorithm loses least, and how sure that is."""
+    lowest = scoreboard.reference_row
+    assert lowest is not None
+    name = short_name(lowest.algorithm)
+    mean, _, low, high = lowest.regret
+    runs = lowest.runs
+    by = f"per agent by round {horizon:,}"
+    others = [row for row in scoreboard.rows if row is not lowest]
+    if all(row.regret.mean == 0 for row in scoreboard.rows):
+        return f"Nothing is lost by round {horizon:,}: the regret of every run is 0."
+    if not others and runs == 1:
+        return f"{name} loses {format_number(mean)} {by}, in the only run."
     if not others:
-        mean = interval(s.mean, s.low, s.high)
-        return f"{name} loses {mean} {by}: the mean of {s.runs:,} runs and its 95% interval."
+        estimate = format_interval(mean, low, high)
+        return f"{name} loses {estimate} {by}: the mean of {runs:,} runs and its 95% interval."
+    # No claim without significance: the lowest mean alone decides nothing.
     doubtful = [row for row in others if row.verdict == UNDECIDED]
-    lead = f"{name} has the lowest mean regret, {number(s.mean)} {by}"
-    if few := undecided(s.runs):
-        return f"{lead}; but {few[0].lower()}{few[1:]}"
+    lead = f"{name} has the lowest mean regret, {format_number(mean)} {by}"
+    if too_few := warn_few_runs(runs):
+        return f"{lead}; but {too_few[0].lower()}{too_few[1:]}"
     if doubtful:
-        names = listed([short(row.name) for row in doubtful])
-        return f"{lead}; but {s.runs:,} runs do not tell it from {names}."
+        names = list_names([short_name(row.algorithm) for row in doubtful])
+        return f"{lead}; but {runs:,} runs do not tell it from {names}."
     if len(others) == 1:
-        other = f"{number(others[0].summary.mean)} of {short(others[0].name)}"
-        return f"{lead}: less than the {other}, beyond doubt."
+        second = f"{format_number(others[0].regret.mean)} of {short_name(others[0].algorithm)}"
+        return f"{lead}: less than the {second}, beyond doubt."
     return f"{lead}: less than each of the other {len(others)}, beyond doubt."
 
 
-def worst_run(row: Tail) -> str:
-    """How bad it gets for the one that the headline names."""
-    if len(row.runs) == 1 or row.worst == 0:
+def describe_worst_run(row: ScoreRow) -> str:
+    """Say how bad single runs of an algorithm get."""
+    tail = row.tail
+    if row.runs == 1 or tail.worst_run == 0:
         return ""
     return (
-        f"Of its runs, half lose {number(row.median)} or less; the worst, run {row.worst_run:,}, "
-        f"loses {number(row.worst)}."
+        f"Of its runs, half lose {format_number(tail.median_run)} or less; the worst, "
+        f"run {tail.worst_run_number:,}, loses {format_number(tail.worst_run)}."
     )
 
 
-def facts(comparison: Comparison) -> list[str]:
-    """What was played, how often and by what, as far as the settings tell."""
+def list_facts(comparison: Comparison) -> list[str]:
+    """List runs, rounds, agents, arms, seed, engine and versions, as far as they are known."""
     first = next(iter(comparison.values()))
     runs = first.run_numbers
-    told = [
-        counted(first.runs, "run") if runs.start == 0 else ranges.describe_runs(runs),
-        counted(first.horizon, "round"),
-        f"{counted(first.n_agents, 'agent')}{_shared(comparison, _graph)}",
-        f"{counted(first.n_arms, 'arm')}{_shared(comparison, _rewards)}",
-        _shared(comparison, _seed),
+    candidates = [
+        count_things(first.runs, "run") if runs.start == 0 else ranges.describe_runs(runs),
+        count_things(first.horizon, "round"),
+        f"{count_things(first.n_agents, 'agent')}{_common_text(comparison, _describe_graph)}",
+        f"{count_things(first.n_arms, 'arm')}{_common_text(comparison, _describe_rewards)}",
+        _common_text(comparison, _describe_seed),
         f"engine {comparison.engine}",
-        _shared(comparison, _versions),
+        _common_text(comparison, _describe_versions),
     ]
-    return [fact for fact in told if fact]
+    return [fact for fact in candidates if fact]
 
 
-def not_kept(first: Result) -> str:
-    """How to keep what this report could have shown, in one sentence."""
-    shown = {"agents": "regrets of single agents", "messages": "numbers sent"}
-    names = [name for name in shown if name not in first.kept]
+def hint_at_keep(first: Result) -> str:
+    """Hint at `keep=` for the arrays that this report could have shown, in one sentence."""
+    meanings = {"agents": "regrets of single agents", "messages": "numbers sent"}
+    # One agent sends nothing, and is the average of itself: there is nothing to keep.
+    names = [name for name in meanings if name not in first.kept]
     if not names or first.n_agents == 1:
         return ""
-    what = " and ".join(shown[name] for name in names)
-    quoted = ", ".join(map(_quoted, names))
+    what = " and ".join(meanings[name] for name in names)
+    quoted = ", ".join(map(_quote_name, names))
     comma = "," if len(names) == 1 else ""
     return (
         f"{what[0].upper()}{what[1:]} were not kept: keep=({quoted}{comma}) of posse.compare, or "
@@ -100,59 +111,62 @@ def not_kept(first: Result) -> str:
     )
 
 
-def across_engines(comparison: Comparison) -> str:
-    """What mixed engines mean for differences."""
+def explain_engines(comparison: Comparison) -> str:
+    """Explain what mixed engines mean for paired differences; empty for one engine."""
     if not comparison.is_mixed:
         return ""
     by: dict[str, list[str]] = {}
     for name, result in comparison.items():
-        by.setdefault(result.engine, []).append(short(name))
-    who = "; ".join(f"{listed(names)} on the engine {engine}" for engine, names in by.items())
+        by.setdefault(result.engine, []).append(short_name(name))
+    groups = "; ".join(
+        f"{list_names(names)} on the engine {engine}" for engine, names in by.items()
+    )
     return (
-        f"Engines differ ({who}): pairs across them share means and graphs but not rewards, so "
+        f"Engines differ ({groups}): pairs across them share means and graphs but not rewards, so "
         'their differences are as true but less sharp; engine="reference" for all makes them sharp.'
     )
 
 
-def _shared(comparison: Comparison, read: Any) -> str:
-    """What the settings of all say, where it is the same."""
-    said = {read(result.settings) for result in comparison.values()}
-    return said.pop() if len(said) == 1 else ""
+def _common_text(comparison: Comparison, read: Any) -> str:
+    """Give the text that all settings agree on, else nothing."""
+    # A comparison may hold results of several networks or versions: then no fact is shared.
+    texts = {read(result.settings) for result in comparison.values()}
+    return texts.pop() if len(texts) == 1 else ""
 
 
-def _graph(settings: Mapping[str, Any]) -> str:
-    name = _name(settings.get("network"), "graph")
+def _describe_graph(settings: Mapping[str, Any]) -> str:
+    name = _part_name(settings.get("network"), "graph")
     return f" on {name}" if name else ""
 
 
-def _rewards(settings: Mapping[str, Any]) -> str:
+def _describe_rewards(settings: Mapping[str, Any]) -> str:
     bandit = settings.get("bandit")
     if not isinstance(bandit, Mapping):
         return ""
     family = bandit.get("family")
-    name = family if isinstance(family, str) else _name(family, "name")
+    name = family if isinstance(family, str) else _part_name(family, "name")
     worlds = {"drift": "means drift", "site_sd": "sites differ", "delay": "rewards come late"}
-    said = [f"{name} rewards"] if name else []
-    said += [word for key, word in worlds.items() if key in bandit]
-    return "".join(f", {each}" for each in said)
+    properties = [f"{name} rewards"] if name else []
+    properties += [word for key, word in worlds.items() if key in bandit]
+    return "".join(f", {text}" for text in properties)
 
 
-def _seed(settings: Mapping[str, Any]) -> str:
+def _describe_seed(settings: Mapping[str, Any]) -> str:
     return f"seed {settings['seed']}" if "seed" in settings else ""
 
 
-def _versions(settings: Mapping[str, Any]) -> str:
-    told = settings.get("versions")
-    if not isinstance(told, Mapping):
+def _describe_versions(settings: Mapping[str, Any]) -> str:
+    versions = settings.get("versions")
+    if not isinstance(versions, Mapping):
         return ""
-    return ", ".join(f"{name} {version}" for name, version in told.items())
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
-def _name(data: Any, key: str) -> str:
-    """The short name of a part: "Mine" of "module:Mine"."""
+def _part_name(data: Any, key: str) -> str:
+    """Give the short name of a part: "Mine" of "module:Mine"."""
     name = data.get(key) if isinstance(data, Mapping) else None
-    return shortened(name.rpartition(":")[2]) if isinstance(name, str) else ""
+    return shorten_name(name.rpartition(":")[2]) if isinstance(name, str) else ""
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return f'"{name}"'

@@ -1,4 +1,4 @@
-"""The report of a reproduction as one HTML page that needs nothing but a browser."""
+"""The page of the paper's reproduction: claims with verdicts, then a section for each panel."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from pathlib import Path
 from posse.lab.paper import analysis as published
 from posse.lab.paper import analysis as rates
 from posse.lab.paper import claims
-from posse.lab.paper.report_data import ClaimReport, Difference, Made, PanelReport, Report
+from posse.lab.paper.report_data import ClaimReport, PanelReport, PaperProvenance, PaperReport
 from posse.lab.report import curves
 from posse.lab.report.document import (
     Section,
-    all_numbers,
-    asset,
-    document,
-    facts,
-    files,
-    folded,
-    paragraph,
+    fold_content,
+    link_data_files,
+    link_files,
+    read_asset,
+    render_document,
+    render_facts,
+    render_paragraph,
 )
-from posse.lab.report.html import Html, badge, element, markup, table
+from posse.lab.report.html import Html, escape_text, render_badge, render_element, render_table
+from posse.lab.report.scoreboard import PairedDifference
 from posse.lab.report.text import (
-    counted,
-    duration,
-    interval,
-    number,
-    probability,
-    share,
-    with_error,
+    count_things,
+    format_duration,
+    format_interval,
+    format_number,
+    format_p_value,
+    format_share,
+    format_with_error,
 )
 
 _ASSETS = Path(__file__).parent.parent / "assets"
@@ -44,95 +45,101 @@ _BADGES = {
 }
 
 
-def render(report: Report, beside: Sequence[str] = ()) -> str:
-    """The whole page; its tables are plain HTML, its charts are drawn from the embedded data.
+def render(report: PaperReport, data_files: Sequence[str] = ()) -> str:
+    """Render the whole page; its tables are plain HTML, its charts are drawn by a script.
 
     beside: files in the same folder that hold all numbers
     """
     panels = report.panels
-    return document(
+    return render_document(
         report.title,
-        [_claims(report.claims, panels, beside), *map(_panel, panels)],
-        summary=_summary(report.summary, panels),
-        style=asset(_ASSETS / "paper.css"),
+        [_render_claims(report.claims, panels, data_files), *map(_render_panel, panels)],
+        summary=_render_summary(report.summary, panels),
+        style=read_asset(_ASSETS / "paper.css"),
         charts=[panel.chart for panel in panels],
     )
 
 
-def _summary(made: Made, panels: Sequence[PanelReport]) -> Html:
+def _render_summary(provenance: PaperProvenance, panels: Sequence[PanelReport]) -> Html:
     runs = sorted({panel.runs for panel in panels})
     counts = f"{runs[0]:,}" if len(runs) == 1 else f"{runs[0]:,} to {runs[-1]:,}" if runs else "no"
     parts = [
-        f"{made.mode.capitalize()} run, {made.variant}",
+        f"{provenance.mode.capitalize()} run, {provenance.variant}",
         f"{counts} runs per curve",
-        f"seed {made.seed}",
-        f"run time {duration(made.seconds)}",
-        ", ".join(f"{name} {version}" for name, version in made.versions.items()),
-        made.machine,
+        f"seed {provenance.seed}",
+        f"run time {format_duration(provenance.seconds)}",
+        ", ".join(f"{name} {version}" for name, version in provenance.versions.items()),
+        provenance.machine,
     ]
-    return facts(parts)
+    return render_facts(parts)
 
 
-def _claims(
-    rows: Sequence[ClaimReport], panels: Sequence[PanelReport], beside: Sequence[str]
+def _render_claims(
+    rows: Sequence[ClaimReport], panels: Sequence[PanelReport], data_files: Sequence[str]
 ) -> Section:
-    """What was tested, with its tally; what was not is folded away below."""
+    """Render the claims that were tested, with a tally; the others are folded away below."""
+    # Some panels alone leave most claims untested: those would hide the verdicts.
     tested = [row for row in rows if row.verdict != claims.UNTESTED]
     untested = [row for row in rows if row.verdict == claims.UNTESTED]
     verdicts = [row.verdict for row in tested]
-    tally = " ".join(_badge(each, f": {verdicts.count(each)}") for each in dict.fromkeys(verdicts))
+    tally = " ".join(
+        _render_verdict(verdict, f": {verdicts.count(verdict)}")
+        for verdict in dict.fromkeys(verdicts)
+    )
     values = [value for panel in panels for value in panel.published]
     runs = max((panel.runs for panel in panels), default=0)
-    parts = [paragraph(Html(tally), "tally"), _claims_table(tested, panels)]
+    parts = [render_paragraph(Html(tally), "tally"), _tabulate_claims(tested, panels)]
     if values:
-        parts.append(paragraph(f"{published.sentence(values, runs)}."))
+        parts.append(render_paragraph(f"{published.summarise_agreement(values, runs)}."))
     if untested:
-        title = f"{counted(len(untested), 'claim')} not tested here"
-        parts.append(folded(title, _claims_table(untested, panels)))
-    if beside:
-        parts.append(all_numbers(beside))
+        title = f"{count_things(len(untested), 'claim')} not tested here"
+        parts.append(fold_content(title, _tabulate_claims(untested, panels)))
+    if data_files:
+        parts.append(link_data_files(data_files))
     return Section("claims", "Claims", parts)
 
 
-def _claims_table(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> Html:
+def _tabulate_claims(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> Html:
     headers = ["Figure", "Claim of the paper", "Verdict", "What shows it"]
     cells = [
-        [_figure_link(row.figure, panels), row.claim, _badge(row.verdict), row.detail]
+        [_link_figure(row.figure, panels), row.claim, _render_verdict(row.verdict), row.detail]
         for row in rows
     ]
-    return table("Claims", headers, cells, "claims", heading=False)
+    return render_table("Claims", headers, cells, "claims", heading=False)
 
 
-def _figure_link(figure: str, panels: Sequence[PanelReport]) -> str:
-    """A link to the figure's first panel: figure 1 begins with panel 1a."""
+def _link_figure(figure: str, panels: Sequence[PanelReport]) -> str:
+    """Link a figure to its first panel: figure 1 begins with panel 1a."""
     for panel in panels:
         if panel.figure.rstrip("abcdefgh") == figure or panel.figure == figure:
-            return element("a", figure, href=f"#{panel.id}")
+            return render_element("a", figure, href=f"#{panel.id}")
     return figure
 
 
-def _heading(figure: str) -> str:
-    """What a panel is called: "Figure 1a", or the name of what is no figure."""
+def _panel_label(figure: str) -> str:
+    """Label a panel: "Figure 1a", or "Published" for the one that is no figure."""
     return f"Figure {figure}" if figure[:1].isdigit() else figure.capitalize()
 
 
-def _panel(panel: PanelReport) -> Section:
-    details = f"Settings, {panel.engine} engine, {panel.runs:,} runs, {duration(panel.seconds)}"
-    caption = markup(panel.caption) + files(panel.files)
-    label = _heading(panel.figure)
+def _render_panel(panel: PanelReport) -> Section:
+    details = (
+        f"Settings, {panel.engine} engine, {panel.runs:,} runs, {format_duration(panel.seconds)}"
+    )
+    caption = escape_text(panel.caption) + link_files(panel.files)
+    label = _panel_label(panel.figure)
     parts = [
-        paragraph(Html(caption), "caption"),
-        curves.place(panel.chart),
-        paragraph(panel.note, "note") if panel.note else "",
-        _finals(panel),
-        _comparisons(panel.comparisons),
-        _published(panel),
-        folded(details, element("pre", panel.settings)),
+        render_paragraph(Html(caption), "caption"),
+        curves.place_chart(panel.chart),
+        render_paragraph(panel.note, "note") if panel.note else "",
+        _tabulate_curves(panel),
+        _tabulate_pairs(panel.scoreboard.pairs),
+        _tabulate_published(panel),
+        fold_content(details, render_element("pre", panel.settings)),
     ]
     return Section(panel.id, f"{label}: {panel.title}", parts, link=label, tooltip=panel.title)
 
 
-def _finals(panel: PanelReport) -> Html:
+def _tabulate_curves(panel: PanelReport) -> Html:
     first, last = panel.slope_rounds
     headers = [
         "Curve",
@@ -145,40 +152,40 @@ def _finals(panel: PanelReport) -> Html:
         "Least slope in the long run",
         "Growth",
     ]
-    cells = [
+    rows = [
         [
-            row.name,
-            interval(row.mean, row.low, row.high),
-            number(row.standard_error, 3),
-            number(row.percentile_95),
-            number(row.worst_agent),
-            share(row.wrong_leader),
-            interval(row.slope, row.slope_low, row.slope_high),
-            number(row.least_slope, 3),
-            _badge(row.growth),
+            row.algorithm,
+            format_interval(row.regret.mean, row.regret.low, row.regret.high),
+            format_number(row.regret.standard_error, 3),
+            format_number(row.tail.percentile_95),
+            format_number(row.worst_agent),
+            format_share(row.tail.wrong_leader),
+            format_interval(growth.slope.mean, growth.slope.low, growth.slope.high),
+            format_number(growth.least_slope, 3),
+            _render_verdict(growth.growth),
         ]
-        for row in panel.table
+        for row, growth in zip(panel.scoreboard.rows, panel.growth, strict=True)
     ]
-    below = any(row.growth == rates.BELOW for row in panel.table)
-    why = paragraph(rates.WHY_BELOW, "quiet") if below else ""
-    return Html(table("Final regret per agent", headers, cells) + why)
+    is_below = any(growth.growth == rates.BELOW for growth in panel.growth)
+    explanation = render_paragraph(rates.WHY_BELOW, "quiet") if is_below else ""
+    return Html(render_table("Final regret per agent", headers, rows) + explanation)
 
 
-def _comparisons(rows: Sequence[Difference]) -> Html:
+def _tabulate_pairs(pairs: Sequence[PairedDifference]) -> Html:
     headers = ["First − second", "Difference [95% interval]", "p", "After Holm's correction"]
-    cells = [
+    rows = [
         [
-            f"{row.first} − {row.second}",
-            interval(row.difference, row.low, row.high),
-            probability(row.p),
-            _badge("significant" if row.significant else "not significant"),
+            f"{pair.first} − {pair.second}",
+            format_interval(pair.difference.mean, pair.difference.low, pair.difference.high),
+            format_p_value(pair.p),
+            _render_verdict("significant" if pair.is_significant else "not significant"),
         ]
-        for row in rows
+        for pair in pairs
     ]
-    return table("Paired differences of final regret per agent", headers, cells)
+    return render_table("Paired differences of final regret per agent", headers, rows)
 
 
-def _published(panel: PanelReport) -> Html:
+def _tabulate_published(panel: PanelReport) -> Html:
     headers = [
         "Curve",
         "Round",
@@ -192,16 +199,16 @@ def _published(panel: PanelReport) -> Html:
         [
             row.curve,
             f"{row.time:,}",
-            number(row.published),
-            with_error(row.ours, row.standard_error),
-            number(row.difference, 3),
-            number(row.in_errors, 3),
-            _badge(row.verdict),
+            format_number(row.published),
+            format_with_error(row.ours, row.standard_error),
+            format_number(row.difference, 3),
+            format_number(row.in_errors, 3),
+            _render_verdict(row.verdict),
         ]
         for row in panel.published
     ]
-    return table("Against the published regret per agent", headers, cells)
+    return render_table("Against the published regret per agent", headers, cells)
 
 
-def _badge(text: str, more: str = "") -> Html:
-    return badge(text + more, _BADGES.get(text, "plain"))
+def _render_verdict(text: str, more: str = "") -> Html:
+    return render_badge(text + more, _BADGES.get(text, "plain"))

@@ -50,7 +50,7 @@ class ViewStreams:
         """Stream the views after a number until the viewer leaves, is too slow, or all ends."""
         self._loop = asyncio.get_running_loop()
         if len(self._wakeups) >= MAX_VIEWERS:
-            raise RequestRefused(503, "too many viewers", TOO_MANY_VIEWERS)
+            raise RequestRefused(503, "too_many_viewers", TOO_MANY_VIEWERS)
         wakeup = asyncio.Event()
         self._wakeups.add(wakeup)
         try:
@@ -137,7 +137,7 @@ class DemoApp:
                 return
             answer = await self._handle_request(scope, body)
         except RequestRefused as refusal:
-            if refusal.reason == "another host":
+            if refusal.reason == "host_not_allowed":
                 refusal = RequestRefused(403, refusal.reason, ELSEWHERE)
             await refuse_request(receive, send, refusal)
             return
@@ -180,7 +180,7 @@ def serve_page(show: Demonstration, port: int) -> Server:
 def _check_origin(scope: Scope) -> None:
     """Refuse requests that a browser sends on behalf of another page (CSRF)."""
     if _read_header(scope, b"origin") != f"http://{_read_header(scope, b'host')}":
-        raise RequestRefused(403, "another origin", FOREIGN)
+        raise RequestRefused(403, "origin_not_allowed", FOREIGN)
 
 
 def _wants_stream(scope: Scope) -> bool:
