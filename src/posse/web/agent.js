@@ -145,7 +145,7 @@ const beat = () => {
 /* Orders */
 const introduce = ({ admitted, operator, known_token: known }) => {
   $("mode").textContent = operator ? "operator" : token() && !known ? "wrong token" : admitted ? "read-only" : token() ? "wrong token" : "token";
-  $("told").textContent = !token() || operator ? "" : known ? "This is the application's token: it can read, but not pin or pause." : admitted ? "Wrong token: it is not the operators'. You can still read." : "Wrong token: the agent does not know it.";
+  $("told").textContent = !token() || operator ? "" : known ? "This token allows reading, but not pinning or pausing." : admitted ? "Wrong token: it is not the operators'. You can still read." : "Wrong token: the agent does not know it.";
   document.body.classList.toggle("can-write", operator);
 };
 const order = async (act, arm) => {

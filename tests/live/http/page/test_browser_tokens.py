@@ -69,7 +69,7 @@ def test_operators_pin_pause_and_resume(closed, watch):
     page = watch(closed.urls["berlin"])
     page.shows("#mode", "token")
     typed(page, TOKEN)
-    page.shows("#told", "This is the application's token")
+    page.shows("#told", "This token allows reading")
     page.is_drawn()
     assert page.shown(".arms button") == []
     typed(page, OPERATORS)
