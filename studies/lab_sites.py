@@ -128,7 +128,7 @@ class Reading:
 class Fast(posse.PartialPooling):
     """Partial pooling that reads by loops; the first reading of many is compared with `Sites`."""
 
-    def read(self, family, evidence):
+    def pool_evidence(self, family, evidence):
         """Equal to that of `posse.PartialPooling` but for rounding."""
         found = Reading(family, evidence).belief()
         few = slice(None), slice(0, 2)

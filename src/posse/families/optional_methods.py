@@ -21,9 +21,9 @@ class OptionalMethods:
 
     powers: live agents sum these powers of a reward, beside a count; `statistic(y)` is linear in
     them. None of them: the family is not for live agents.
-    kernel: the kind of belief in `lab.compiled.beliefs` whose count and total the two coordinates
+    kernel: the posterior in `lab.compiled.posteriors` whose count and total the two coordinates
     are, up to a linear map (`pair`). None: no kernel, and the reference engine plays.
-    reward_kernel: what draws its rewards in `lab.compiled.rewards`.
+    reward_kernel: what draws its rewards in `lab.compiled.kernels.rewards`.
     quantiles_cross_once: whether those of any two beliefs do at most, as functions of the level; so
     they do if the log-ratio of two densities has two zeros at most. `RandUCB` needs it to say with
     which probability it chooses.

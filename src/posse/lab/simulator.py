@@ -79,7 +79,7 @@ def load_engine(engine: str, simulations: Iterable[Simulation], bars: Bars) -> E
     # Numba takes a second to import, which the reference engine does not need.
     from posse.lab.compiled import engine as compiled
 
-    compiled.prepare(simulations, bars.announce_compilation)
+    compiled.compile_kernels(simulations, bars.announce_compilation)
     return compiled.run
 
 
@@ -358,8 +358,8 @@ class _Task:
         simulation = Simulation(
             self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
         )
-        if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check"):
-            algorithm.check(simulation.with_graph_of(self.runs[0]).build_problem(1))
+        if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check_problem"):
+            algorithm.check_problem(simulation.with_graph_of(self.runs[0]).build_problem(1))
         return simulation
 
 

@@ -26,7 +26,7 @@ from posse.algorithms import (
     Flooding,
     PartialPooling,
 )
-from posse.algorithms.bayesian import BayesianAlgorithm, Timed
+from posse.algorithms.bayesian import BayesianAlgorithm, TimedAlgorithm
 from posse.bandits import DELAYS, DRIFTS, AnyBandit, ContextualBandit, UniformMeans
 from posse.families import CONTEXTUAL as CONTEXTUAL_FAMILIES
 from posse.families import FAMILIES, Grid
@@ -246,24 +246,24 @@ def _check_delayed(
 
     A pull is open until its reward arrives.
     """
-    if not callable(getattr(algorithm, "hear", None)):
+    if not callable(getattr(algorithm, "learn_delayed", None)):
         raise ValueError(
             f"{label} is {type(algorithm).__name__}, which cannot learn from delayed rewards: "
-            "delayed bandits are for Decentralized, Isolated, Centralized and Flooding"
+            "use Decentralized, Isolated, Centralized, Flooding or Tree"
         )
-    # A subclass that overrides learn alone would inherit a hear that does not match it.
-    if _find_definer(algorithm, "learn") not in _find_definer(algorithm, "hear").__mro__:
+    # A subclass that overrides learn alone would inherit a learn_delayed that does not match it.
+    if _find_definer(algorithm, "learn") not in _find_definer(algorithm, "learn_delayed").__mro__:
         raise ValueError(
-            f"{label} is {type(algorithm).__name__}, which overrides learn: override hear too, "
-            "which replaces it where rewards are delayed"
+            f"{label} is {type(algorithm).__name__}, which overrides learn: override "
+            "learn_delayed too, which replaces it where rewards are delayed"
         )
-    counts = isinstance(algorithm, Timed) and algorithm.open == "count"
+    counts = isinstance(algorithm, TimedAlgorithm) and algorithm.open == "count"
     if counts and is_contextual(model):
         raise ValueError(
             f"open='count' of {label} is undefined with contexts, where the count of an open pull "
             "depends on its context: use open='wait'"
         )
-    if counts and algorithm.assumed(bandit.family.rewards.low, model) is None:
+    if counts and algorithm.open_pull_statistic(bandit.family.rewards.low, model) is None:
         raise ValueError(
             f"open='count' of {label} needs rewards with a lowest value that its model can learn "
             f"from, and those of family {name_of(bandit.family)!r} lie in {bandit.family.rewards}: "

@@ -133,7 +133,7 @@ def test_rule_2_of_a_message_to_an_earlier_process_nothing_is_used():
 def test_rule_2_few_boots_of_one_peer_are_remembered():
     boots = Boots()
     for boot in range(1, 100):
-        boots.hear(boot, 1, 1)
+        boots.learn_delayed(boot, 1, 1)
     assert len(boots.last_seq) == MOST_BOOTS
     assert boots.is_repeated(99, 1)
 

@@ -271,9 +271,9 @@ def test_a_lag_over_several_links_is_the_sum_of_waiting_and_way():
 def test_a_clock_set_by_hours_is_no_round_trip():
     link = Link(since=0.0)
     for echo in (1_000, 9_000_000):  # long ago, and of the future
-        link.hear(1, echo, 0, False, 4000.0)
+        link.learn_delayed(1, echo, 0, False, 4000.0)
         assert link.lag is None
-    link.hear(1, 3_999_000, 500, False, 4000.0)
+    link.learn_delayed(1, 3_999_000, 500, False, 4000.0)
     assert link.lag == 0.25
 
 

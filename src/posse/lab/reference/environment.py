@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.algorithms.algorithm import Heard
+from posse.algorithms.algorithm import ArrivedRewards
 from posse.bandits import delays
 from posse.families import FAMILIES, Grid
 from posse.families.family import is_contextual, name_of
@@ -43,7 +43,7 @@ class DelayedRewards:
         arms: NDArray[np.intp],
         rewards: FloatArray,
         contexts: FloatArray | None = None,
-    ) -> Heard:
+    ) -> ArrivedRewards:
         """Queue the rewards (R, N) of round t and return the rewards that arrive in it."""
         wait = np.ravel(delays.drawn(self._delay, self._stream, arms.shape))
         rows = np.flatnonzero((wait != delays.NEVER) & (t + wait <= self._horizon))
@@ -60,7 +60,7 @@ class DelayedRewards:
         row, arm, pulled = arrived[[0, 1, 3]].astype(np.int64)
         run, agent = np.divmod(row, arms.shape[1])
         x = None if contexts is None else arrived[4:].T
-        return Heard(t, run, agent, arm, arrived[2], pulled, x)
+        return ArrivedRewards(t, run, agent, arm, arrived[2], pulled, x)
 
 
 def _select_features(arms: NDArray[np.intp], contexts: FloatArray | None) -> FloatArray:

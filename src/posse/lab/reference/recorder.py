@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posse import beliefs
 from posse import effective_samples as calibration
 from posse.algorithms.algorithm import Problem
-from posse.algorithms.rivals.initial_pulls import without_forced_pulls
+from posse.algorithms.rivals.initial_pulls import subtract_forced_pulls
 from posse.lab.reference.true_means import ContextualWorld, World
 from posse.lab.simulation import Block, Simulation, in_callers_order
 from posse.networks.operators import links_in_use
@@ -28,8 +28,8 @@ class Sketches:
 
     def __init__(self, simulation: Simulation, problem: Problem, runs: Sequence[int]) -> None:
         algorithm: Any = simulation.algorithm  # validated: Decentralized
-        self._rate = algorithm.rate(problem)
-        self._fading = algorithm.fading
+        self._rate = algorithm.resolve_learning_rate(problem)
+        self._fading = algorithm.discount_factor
         self._signs = Streams.for_runs(simulation.seed, runs, "signs")
         between = (problem.n_runs, problem.n_agents)
         self.values: FloatArray = calibration.no_sketch(between, problem.n_arms)
@@ -159,11 +159,11 @@ class Recorder:
         # (R, M, K)
         gaps = self._world.gaps
         arrays = dict(self._arrays)
-        regret = without_forced_pulls(self._regret, times, gaps.mean(axis=1), free)
+        regret = subtract_forced_pulls(self._regret, times, gaps.mean(axis=1), free)
         if "agents" in arrays:
             of_agents = np.broadcast_to(gaps, self._pulls.shape).reshape(-1, gaps.shape[-1])
             rows = arrays["agents"].reshape(-1, len(times))
-            charged = without_forced_pulls(rows, times, of_agents, free)
+            charged = subtract_forced_pulls(rows, times, of_agents, free)
             arrays["agents"] = charged.reshape(arrays["agents"].shape)
         return Block(regret, in_callers_order(self._pulls, self._order), arrays)
 
