@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from posse import beliefs, policies, validation
 from posse.algorithms.algorithm import ArrivedRewards, Problem
-from posse.families.family import Model, is_contextual, plain
+from posse.families.family import Model, is_contextual, require_plain_family
 from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray, Randomness
@@ -140,7 +140,7 @@ class TimedAlgorithm(BayesianAlgorithm):
         if self.open != "count" or not np.isfinite(lowest) or is_contextual(family):
             return None
         with np.errstate(all="ignore"):  # the likelihood may be 0 there
-            statistic = plain(family).statistic(np.asarray(lowest, dtype=float))
+            statistic = require_plain_family(family).statistic(np.asarray(lowest, dtype=float))
         return statistic if np.isfinite(statistic).all() else None
 
     def _collect_delayed(
@@ -155,7 +155,9 @@ class TimedAlgorithm(BayesianAlgorithm):
         """
         n_agents, n_arms = state.belief.shape[-2:]
         of_agents = arrivals.run * n_agents + arrivals.agent
-        cells = (of_agents * n_arms + beliefs.places(state.belief, arrivals.arm)).astype(np.intp)
+        cells = (of_agents * n_arms + beliefs.get_belief_index(state.belief, arrivals.arm)).astype(
+            np.intp
+        )
         statistics = np.array(self._delayed_statistics(state, arrivals))  # (D, n)
         late = arrivals.age > 0
         assumed_statistic = self.open_pull_statistic(state.lowest_reward, state.family)
@@ -178,7 +180,7 @@ class TimedAlgorithm(BayesianAlgorithm):
 
     def _delayed_statistics(self, state: BayesianState, arrivals: ArrivedRewards) -> FloatArray:
         """Return the statistics of the rewards that arrived, linearised at the belief: (D, n)."""
-        columns = beliefs.places(state.belief, arrivals.arm)
+        columns = beliefs.get_belief_index(state.belief, arrivals.arm)
         arm_beliefs = state.belief[:, arrivals.run, arrivals.agent, columns, None]  # (D, n, 1)
         zeros = np.zeros_like(columns)
         return beliefs.statistic(
@@ -222,6 +224,6 @@ def clip_to_attainable(belief: FloatArray, family: Model) -> FloatArray:
     if is_contextual(family) or not (np.isfinite(rewards.low) and np.isfinite(rewards.high)):
         return belief
     # only coordinates to which every reward adds a number >= 0 have a floor
-    ends = plain(family).statistic(np.array([rewards.low, rewards.high]))  # (D, 2)
+    ends = require_plain_family(family).statistic(np.array([rewards.low, rewards.high]))  # (D, 2)
     floor = np.where(ends.min(axis=1) >= 0, family.prior(), -np.inf)
     return np.maximum(belief, floor.reshape(-1, *[1] * (belief.ndim - 1)))

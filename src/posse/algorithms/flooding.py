@@ -104,7 +104,7 @@ class Flooding(TimedAlgorithm):
         """Receive all that the neighbours know, this round's rewards included."""
         n_rows = arms.size
         statistics = beliefs.statistic(state.belief, arms, rewards, state.family, contexts)
-        columns = np.ravel(beliefs.places(state.belief, arms))
+        columns = np.ravel(beliefs.get_belief_index(state.belief, arms))
         return self._spread_observations(
             state,
             Observations(np.arange(n_rows + 1), columns, statistics.reshape(-1, n_rows)),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from posse import beliefs, sites, validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
-from posse.families.family import Family, plain
+from posse.families.family import Family, require_plain_family
 from posse.randomness import FloatArray, IntArray
 
 
@@ -58,7 +58,7 @@ class PartialPooling(BayesianAlgorithm):
     def init(self, problem: Problem) -> PartialPoolingState:
         """Start at the prior, without evidence."""
         start = super().init(problem)
-        sites.check(plain(start.family))
+        sites.check_reward_variance(require_plain_family(start.family))
         # without evidence the pooled belief is the prior
         nothing = np.zeros_like(start.belief)
         return PartialPoolingState(
@@ -67,7 +67,7 @@ class PartialPooling(BayesianAlgorithm):
 
     def pool_evidence(self, family: Family, evidence: FloatArray) -> FloatArray:
         """Return the beliefs of all sites given their evidence: (D, R, N, K) -> (D, R, N, K)."""
-        return sites.Sites(family, evidence, self.site_sd).belief()
+        return sites.Sites(family, evidence, self.site_sd).site_beliefs()
 
     def learn(
         self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
@@ -80,7 +80,9 @@ class PartialPooling(BayesianAlgorithm):
         next_refresh = state.next_refresh
         # pooling costs as much as many rounds, so it happens at rounds that grow geometrically
         if t >= next_refresh:
-            others_belief = self.pool_evidence(plain(state.family), evidence) - evidence
+            others_belief = (
+                self.pool_evidence(require_plain_family(state.family), evidence) - evidence
+            )
             next_refresh = max(t + 1, int(t * (1 + self.refresh)))
         return replace(
             state,

@@ -18,7 +18,7 @@ from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
 from posse.networks.gossip import Gossip
 from posse.networks.network import Network
-from posse.networks.operators import Sparse, SparseRuns, Uniform, as_matrix
+from posse.networks.operators import SparseRuns, SparseWeights, UniformWeights, as_matrix
 from posse.networks.spanning import spanning_tree
 from posse.networks.static import Static
 from posse.randomness import FloatArray, IntArray
@@ -54,7 +54,7 @@ class Channels:
         """Find the channels that carry a message by W(t): (R, C)."""
         n_agents = len(self.starts)
         link_weights: FloatArray
-        if isinstance(weights, Uniform):
+        if isinstance(weights, UniformWeights):
             return np.ones((n_runs, len(self.receiver)), dtype=bool)
         # the runs are blocks on the diagonal of one sparse matrix
         if isinstance(weights, SparseRuns):
@@ -63,8 +63,8 @@ class Channels:
             link_weights = np.asarray(weights.blocks[rows.ravel(), columns.ravel()]).reshape(
                 rows.shape
             )
-        elif isinstance(weights, Sparse) or hasattr(weights, "tocsr"):
-            matrix = weights.weights if isinstance(weights, Sparse) else weights.tocsr()
+        elif isinstance(weights, SparseWeights) or hasattr(weights, "tocsr"):
+            matrix = weights.weights if isinstance(weights, SparseWeights) else weights.tocsr()
             link_weights = np.asarray(matrix[self.receiver, self.sender]).reshape(1, -1)
         else:
             link_weights = as_matrix(weights, n_agents, n_runs)[..., self.receiver, self.sender]

@@ -137,7 +137,7 @@ def simulate(
     engine: "compiled", "reference", or "auto": compiled where every part has a kernel.
     record: None records every round, n records n log-spaced rounds, an array those rounds.
     keep:   arrays to store besides regret and pulls: "agents" (agent_regret), "means",
-            "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
+            "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrate`).
 
     With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are more
     certain than their evidence: keep="beliefs" without "signs" then warns.

@@ -13,7 +13,7 @@ from posse import networks
 from posse.algorithms import Problem
 from posse.algorithms.rivals.follow_your_leader import choose_leaders
 from posse.families import Bernoulli, Exponential, Gaussian, Poisson
-from posse.networks.operators import links_in_use
+from posse.networks.operators import count_links_in_use
 from posse.randomness import Streams
 
 RUNS, N_ARMS = 2, 3
@@ -85,7 +85,7 @@ def rounds_of(algorithm, network, rounds=14, family=None):
         rewards = family.draw_rewards(np.array([0.9, 0.5, 0.1])[arms], generator)
         weights = draw(source, t)
         before, state = state, algorithm.learn(state, arms, rewards, weights)
-        sent = algorithm.numbers_sent(state, t, links_in_use(weights, RUNS, network.n_agents))
+        sent = algorithm.numbers_sent(state, t, count_links_in_use(weights, RUNS, network.n_agents))
         yield t, before, arms, rewards, hears(weights, network.n_agents), state, sent
 
 

@@ -226,7 +226,7 @@ class TestRefusals:
             posse.simulate(poisson, network, given, horizon=20, runs=1)
         else:
             grid = posse.Bandit(Grid.example(), [0.2, 0.5])
-            with pytest.raises(ValueError, match="has no known divergence"):
+            with pytest.raises(ValueError, match="has no divergence"):
                 posse.simulate(grid, network, algorithm, horizon=20)
 
 

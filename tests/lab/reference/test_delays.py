@@ -9,7 +9,7 @@ import posse
 from posse import networks
 from posse.algorithms import ALGORITHMS
 from posse.bandits import GeometricDelay
-from posse.bandits.delays import NEVER, drawn
+from posse.bandits.delays import NEVER, draw_delays
 from posse.lab.experiments import Experiment
 
 TS = posse.ThompsonSampling()
@@ -53,7 +53,7 @@ def test_delays_are_geometric_with_the_share_that_never_comes(mean, never):
 
 def test_whatever_is_negative_or_infinite_never_comes():
     given = np.array([[-3.0, np.inf, 0.0, 2.0, 1e300]])
-    assert drawn(lambda g, size: given, None, (1, 5)).tolist() == [[-1, -1, 0, 2, 2**31]]
+    assert draw_delays(lambda g, size: given, None, (1, 5)).tolist() == [[-1, -1, 0, 2, 2**31]]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_gives_no_rounds_is_refused(bad):
     "given", [{}, {"delay": three_rounds, "mean": 3}, {"delay": three_rounds, "never": 0.1}]
 )
 def test_a_delay_is_given_once(given):
-    with pytest.raises(ValueError, match=r"delay must be given, or mean: delayed\(mean=20"):
+    with pytest.raises(ValueError, match=r"delay must be given, or mean: use delayed\(mean=20"):
         BERNOULLI.delayed(**given)
 
 

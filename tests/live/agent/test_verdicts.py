@@ -168,7 +168,7 @@ def test_under_flows_nobody_wins_but_one_may_be_good_enough():
     found = one.verdict()
     assert (found.verdict, found.arm) == ("good-enough", "red")
     assert found.evidence is found.needed is None
-    assert agent(exchange="flows").verdict().sentence.startswith("keep going: settling for")
+    assert agent(exchange="flows").verdict().sentence.startswith("keep going: choosing")
 
 
 def test_where_sites_differ_it_is_about_this_one():

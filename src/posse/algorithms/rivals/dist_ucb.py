@@ -15,7 +15,7 @@ from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import ForcedStart, count_numbers_averaged, noise_scale
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import INDICES, check_fixed_links
-from posse.divergences import divergence
+from posse.divergences import get_divergence
 from posse.networks.network import Network
 from posse.policies.policy import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
@@ -80,7 +80,7 @@ class DistUCB(ForcedStart):
     def check_problem(self, problem: Problem) -> None:
         """Refuse a network that changes or is disconnected, and a family without the index."""
         if self.index == "kl":
-            divergence(problem.family)
+            get_divergence(problem.family)
         else:
             super().check_problem(problem)
         check_fixed_links(problem, "DistUCB", "estimates track those of the same neighbours")

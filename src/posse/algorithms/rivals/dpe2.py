@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import check_fixed_links, hop_distances
-from posse.divergences import divergence
+from posse.divergences import get_divergence
 from posse.networks.network import Network
 from posse.policies.policy import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
@@ -72,7 +72,7 @@ class DPE2:
 
     def check_problem(self, problem: Problem) -> None:
         """Refuse a network that changes or is disconnected, and a family without a divergence."""
-        divergence(problem.family)
+        get_divergence(problem.family)
         check_fixed_links(problem, "DPE2", "the leader's message is passed on once and must arrive")
 
     def find_leader(self, network: Network) -> int:

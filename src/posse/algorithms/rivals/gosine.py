@@ -14,7 +14,7 @@ from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import noise_scale
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import INDICES, check_fixed_links
-from posse.divergences import divergence
+from posse.divergences import get_divergence
 from posse.policies.policy import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
@@ -87,7 +87,7 @@ class GosInE:
     def check_problem(self, problem: Problem) -> None:
         """Refuse a network that changes or is disconnected, and a family without the index."""
         if self.index == "kl":
-            divergence(problem.family)
+            get_divergence(problem.family)
         else:
             noise_scale(problem.family, self.sigma)
         check_fixed_links(problem, "GosInE", "a neighbour is asked when a phase ends")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from posse import validation
 from posse.algorithms.algorithm import Problem
-from posse.families.family import Model, is_contextual, name_of, plain
+from posse.families.family import Model, get_family_name, is_contextual, require_plain_family
 from posse.families.optional_methods import get_optional
 from posse.networks.static import Static
 from posse.networks.weights import is_symmetric
@@ -53,15 +53,15 @@ def noise_scale(family: Model, sigma: float | None) -> float:
     if sigma is not None:
         return sigma
     subgaussian = get_optional(
-        family.at_mean if is_contextual(family) else plain(family), "subgaussian"
+        family.at_mean if is_contextual(family) else require_plain_family(family), "subgaussian"
     )
     if subgaussian is None:
         raise ValueError(
-            f"sigma must be given for rewards of family {name_of(family)!r}, "
+            f"sigma must be given for rewards of family {get_family_name(family)!r}, "
             "whose sub-Gaussian constant is not known"
         )
     return validation.validate_number(
-        f"subgaussian of family {name_of(family)!r}", subgaussian, above=0
+        f"subgaussian of family {get_family_name(family)!r}", subgaussian, above=0
     )
 
 

@@ -34,7 +34,7 @@ def kl_ucb(family: Any, mean: ArrayLike, count: ArrayLike, level: ArrayLike) -> 
     >>> float(kl_ucb(posse.families.Gaussian(sigma=2.0), 0.5, 8, 1.0))
     1.5
     """
-    divergence = divergences.divergence(family)
+    divergence = divergences.get_divergence(family)
     low = family.rewards.low
     high = family.rewards.high
     # a consensus average may leave the range of rewards
@@ -120,7 +120,7 @@ def divergence_kind(family: Any) -> tuple[int, float] | None:
 
     None if the family has a user-defined divergence.
     """
-    base, parameters = _split_divergence(divergences.divergence(family))
+    base, parameters = _split_divergence(divergences.get_divergence(family))
     if base not in INVERSE_DIVERGENCES:
         return None
     return list(INVERSE_DIVERGENCES).index(base), parameters.get("sigma", 1.0)

@@ -45,18 +45,18 @@ class RidgeRegression:
 
     def compute_index(self, contexts: FloatArray) -> FloatArray:
         """Compute x'theta + width sqrt(x' A^-1 x) of each arm: (R, N, K)."""
-        shift, precision = self.model.at(self.equations, contexts)
+        shift, precision = self.model.at_context(self.equations, contexts)
         return np.asarray(shift / precision + self.width / np.sqrt(precision))
 
     def prediction_variance(self, arms: NDArray[np.intp], contexts: FloatArray) -> FloatArray:
         """Compute x' A^-1 x of the arms played: (R, N)."""
         x = contexts
-        places = beliefs.places(self.equations, arms)
+        places = beliefs.get_belief_index(self.equations, arms)
         # one row of features per arm: take that of the arm played
         if x.ndim == 4:
             x = np.take_along_axis(x, arms[..., None, None], axis=2)[:, :, 0]
         arm_equations = np.take_along_axis(self.equations, places[None, ..., None], axis=-1)
-        return np.asarray(1.0 / self.model.at(arm_equations, x)[1, ..., 0])
+        return np.asarray(1.0 / self.model.at_context(arm_equations, x)[1, ..., 0])
 
     def round_evidence(
         self, arms: NDArray[np.intp], rewards: FloatArray, contexts: FloatArray

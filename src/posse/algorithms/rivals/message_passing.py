@@ -25,8 +25,8 @@ from posse.algorithms.flooding import (
 )
 from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale
 from posse.algorithms.rivals.kl_index import kl_ucb
-from posse.divergences import divergence
-from posse.networks.graphs import n_components
+from posse.divergences import get_divergence
+from posse.networks.graphs import count_components
 from posse.networks.network import Network
 from posse.networks.static import Static
 from posse.networks.weights import is_symmetric
@@ -46,7 +46,7 @@ def check_fixed_links(problem: Problem, algorithm: str, reason: str) -> None:
         )
     if not is_symmetric(network.weights):
         raise ValueError(f"{algorithm} needs symmetric weights, since {reason}, got {network}")
-    n_parts = n_components(network.topology)
+    n_parts = count_components(network.topology)
     if n_parts > 1:
         raise ValueError(
             f"{algorithm} needs a connected network, since {reason}, "
@@ -336,7 +336,7 @@ class ReceivedIndex:
     def check_problem(self, problem: Problem) -> None:
         """Refuse a family without the index."""
         if self.index == "kl":
-            divergence(problem.family)
+            get_divergence(problem.family)
         else:
             noise_scale(problem.family, self.sigma)
 

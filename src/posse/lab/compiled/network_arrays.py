@@ -67,7 +67,7 @@ def _failing_links(network: Network, plan: KernelPlan) -> NetworkArrays:
     dynamics = network.dynamics
     assert isinstance(dynamics, LinkFailure)
     # the diagonal is stored even if it is zero: the weight of a failed link returns to it
-    matrix = rules.assemble(network.topology, network.link_weights)
+    matrix = rules.assemble_matrix(network.topology, network.link_weights)
     realised = dynamics.normalise == "realised"
     alike = realised or len(np.unique(network.link_weights)) == 1
     constants = np.zeros(8)

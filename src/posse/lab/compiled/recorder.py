@@ -8,7 +8,7 @@ import numpy as np
 
 from posse import families
 from posse.algorithms.rivals.initial_pulls import subtract_forced_pulls
-from posse.families.family import plain
+from posse.families.family import require_plain_family
 from posse.lab.compiled.kernels.merge import count_living
 from posse.lab.compiled.philox import U64
 from posse.lab.simulation import in_callers_order
@@ -90,7 +90,7 @@ class BlockRecorder:
         pairs = state.reshape(n_runs, -1, 2, n_arms)  # one row per agent, or one for all
         pairs = np.broadcast_to(pairs, (n_runs, n_agents, 2, n_arms))
         return families.from_count_and_total(
-            plain(self._simulation.model), np.moveaxis(pairs, 2, 0)
+            require_plain_family(self._simulation.model), np.moveaxis(pairs, 2, 0)
         )
 
     def _count_messages(self) -> FloatArray:

@@ -20,7 +20,7 @@ from posse.algorithms.rivals.kl_index import divergence_kind
 from posse.algorithms.rivals.message_passing import delivery_delays
 from posse.bandits import ContextualBandit
 from posse.families import Gaussian
-from posse.families.family import plain
+from posse.families.family import require_plain_family
 from posse.lab.simulation import Simulation
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
@@ -258,7 +258,7 @@ def missing_kernel(simulation: Simulation) -> str | None:
 
 def plan_kernels(simulation: Simulation) -> KernelPlan:
     """Plan the kernels of a simulation for which none is missing."""
-    rewards = plain(simulation.bandit.family)
+    rewards = require_plain_family(simulation.bandit.family)
     draw = reward_kernel(type(rewards))
     assert draw is not None
     parameter = float(families.get_optional(rewards, "reward_parameter"))
@@ -276,7 +276,7 @@ def plan_kernels(simulation: Simulation) -> KernelPlan:
 def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
     """Plan the Bayesian algorithms: a policy kernel for the posterior, and a merge kernel."""
     algorithm: Any = simulation.algorithm
-    model = plain(simulation.model)
+    model = require_plain_family(simulation.model)
     network = simulation.network
     posterior = posterior_kernel(type(model))
     count, total = families.to_count_and_total(model, model.prior())
@@ -375,7 +375,7 @@ def choice_levels(simulation: Simulation, t: int, end: int) -> Any:
         )
     # the kernels of Bayes-UCB take the upper tail
     if isinstance(algorithm.policy, policies.BayesUCB):
-        level = algorithm.policy.level
+        level = algorithm.policy.quantile_level
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
     if isinstance(algorithm.policy, policies.RandUCB):
         return np.full(end - t, algorithm.policy.sampling)

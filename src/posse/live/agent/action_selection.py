@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import best_arm as gaussian_race
-from posse import validation
+from posse import best_arm, validation
 from posse.best_arm import Race
 from posse.divergences import kl_bernoulli
 from posse.families.family import Family
@@ -231,7 +230,7 @@ class Chooser:
         """For each of some beliefs (2, B, K) what says of its arms which is the best."""
         if not self._races or at.shape[2] > FEW:
             return [Race(GAUSSIAN)] * at.shape[1]
-        found = gaussian_race.chances(at[0] / at[1], np.sqrt(1.0 / at[1]))
+        found = best_arm.gaussian_probability_best(at[0] / at[1], np.sqrt(1.0 / at[1]))
         return [lambda _, row=row: row for row in found]
 
     def _mixed(

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.contexts import Category, Contexts, Field, Flag
-from posse.families.family import Family, Model, is_contextual, name_of
+from posse.families.family import Family, Model, get_family_name, is_contextual
 from posse.families.linear import Linear
 from posse.families.logistic import Logistic
 from posse.live.exchange.quanta import PER_UNIT, from_quanta
@@ -97,7 +97,9 @@ class Moments:
         """What a reward weighs, and what it draws the weights towards."""
         if not isinstance(self.family, Logistic):
             return 1.0, reward / self.scale
-        weight, target = self.family.site(np.array(reward), np.array([met.log_odds, 1.0]))
+        weight, target = self.family.observation_terms(
+            np.array(reward), np.array([met.log_odds, 1.0])
+        )
         return float(weight), float(target)
 
     @property
@@ -115,7 +117,7 @@ class Moments:
     def at(self, quanta: Sequence[int], x: FloatArray) -> FloatArray:
         """What sums say of the mean at features, shift and precision: (d,) -> (2, 1, 1)."""
         belief = self.family.prior() + (self.statistic(quanta, 1.0) if quanta else 0.0)
-        return self.family.at(belief[:, None, None], x[None])
+        return self.family.at_context(belief[:, None, None], x[None])
 
     def average(self, rows: Iterable[Sequence[int]]) -> FloatArray:
         """The average features of the pulls that rows of sums are of, as they weigh: (d,).
@@ -155,13 +157,15 @@ def weights_of(family: Model, context: Contexts | None) -> Linear | Logistic | N
     if not is_contextual(family):
         if context is not None:
             raise ValueError(
-                f"context is not for family {name_of(family)!r}, which knows none: 'logistic' is "
+                f"context is not for family {get_family_name(family)!r}, which knows none: "
+                "'logistic' is "
                 "for rewards of 0 or 1, 'linear' for others"
             )
         return None
     if context is None:
         raise ValueError(
-            f"family {name_of(family)!r} needs a context: what is known of a visitor, such as "
+            f"family {get_family_name(family)!r} needs a context: "
+            "what is known of a visitor, such as "
             '{country = ["de", "fr"], basket = {low = 0, high = 500}}'
         )
     if not isinstance(family, Linear | Logistic):

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from posse import validation
-from posse.best_arm import fine
+from posse.best_arm import evaluate_arms
 from posse.families.optional_methods import get_optional
 from posse.live.agent.evidence import Evidence, Powers
 from posse.live.exchange import Exchange
 from posse.live.exchange.quanta import PER_UNIT
 from posse.randomness import FloatArray
-from posse.sites import SURE, Sites, check
+from posse.sites import SURE, Sites, check_reward_variance
 
 WATCH = 10  # ticks between two looks at whether sites that are taken for alike are
 SITES_IN_CONTEXT = (
@@ -108,7 +108,7 @@ class SiteReading:
                 "means that drift cannot be told from sites that differ"
             )
         else:
-            check(self._family)
+            check_reward_variance(self._family)
             self.site_sd = None if sites == "differ" else float(sites)
         self.differences = Differences(None)
         self._others: FloatArray | None = None
@@ -145,7 +145,10 @@ class SiteReading:
         table = self.table()
         sites = self.of(table)
         if not self.pools:
-            read = sites.belief(acted=table.acted)[:, table.own] - table.acted[:, table.own]
+            read = (
+                sites.site_beliefs(acting_evidence=table.acted)[:, table.own]
+                - table.acted[:, table.own]
+            )
             read.setflags(write=False)
             self._others = read
         self.differences = self._differences(sites) if table.several else Differences(None)
@@ -158,7 +161,7 @@ class SiteReading:
         """What people are shown as the belief here, from closed decisions: (2, K)."""
         if self.pools:
             return np.asarray(self._family.prior()[:, None] + table.closed.sum(axis=1))
-        return self.of(table).belief(showing=True)[:, table.own]
+        return self.of(table).site_beliefs(for_display=True)[:, table.own]
 
     def facts(self, table: Table) -> list[dict[str, float | bool]]:
         """Of each arm the mean over sites with its 95% interval, and how far they differ."""
@@ -166,7 +169,7 @@ class SiteReading:
             return [{}] * len(self._arms)
         family = self._family
         sites = self.of(table)
-        network = sites.network()
+        network = sites.network_belief()
         (sd, _, _) = sites.sd_between()
         columns = {
             "network_mean": family.posterior_mean(network),
@@ -184,7 +187,9 @@ class SiteReading:
         """What is given up by settling for the best arm now, with and without the others."""
         family = self._family
         alone = family.prior()[:, None] + table.closed[:, table.own]
-        losses = [float(fine(family, each)[1].min()) for each in (alone, self.shown(table))]
+        losses = [
+            float(evaluate_arms(family, each)[1].min()) for each in (alone, self.shown(table))
+        ]
         return Sharing(*losses)
 
     def table(self) -> Table:
@@ -213,10 +218,10 @@ class SiteReading:
 
     def _differences(self, sites: Sites) -> Differences:
         """What is to be said now; a warning stays until it is as likely as not to be wrong."""
-        alike = float(sites.all_alike())
+        alike = float(sites.probability_all_alike())
         if alike >= (OVER if self.differences.differ else SURE):
             return Differences(alike)
-        by_arm = sites.alike()
+        by_arm = sites.probability_alike()
         order = np.argsort(by_arm, kind="stable")
         arms = [self._arms[k] for k in order if by_arm[k] < SURE] or [self._arms[order[0]]]
         sd = float(Sites(sites.family, sites.evidence).sd_between()[0][order[0]])
@@ -336,7 +341,7 @@ def _gains(evidence: Evidence, reading: SiteReading, table: Table) -> list[float
     if reading.pools:
         shared = np.broadcast_to(pooled[:, leader, None], alone.shape)
     else:
-        shared = reading.of(table).belief(showing=True)[:, :, leader]
+        shared = reading.of(table).site_beliefs(for_display=True)[:, :, leader]
 
     def width(belief: FloatArray) -> FloatArray:
         return np.asarray(family.mean_quantile(belief, 0.975) - family.mean_quantile(belief, 0.025))

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from posse import best_arm as race
-from posse import validation
+from posse import best_arm, validation
 from posse.live.agent.evidence import Evidence
 from posse.live.exchange import Exchange
 from posse.live.exchange.ledger import Ledger
 from posse.policies.policy import Policy
 from posse.policies.top_two import TopTwo
 from posse.randomness import FloatArray
-from posse.stopping import Kind, by_loss, verdict
+from posse.stopping import Kind, judge_by_loss, verdict
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,9 @@ class Judge:
         if found.arm == named.arm:
             return replace(named, expected_loss=found.expected_loss)
         assert named.arm is not None
-        loss = float(race.fine(self._evidence.at_mean, belief)[1][names.index(named.arm)])
+        loss = float(
+            best_arm.evaluate_arms(self._evidence.at_mean, belief)[1][names.index(named.arm)]
+        )
         if (named.verdict, found.verdict) == ("winner", "winner"):
             return replace(named, expected_loss=loss, sentence=_contradiction(named, found))
         return replace(named, expected_loss=loss)
@@ -208,7 +209,7 @@ class Judge:
         assert self._stop is not None
         evidence = self._evidence
         if evidence.signs:  # pulls are weighted unevenly under flows: no martingale
-            found = by_loss(evidence.at_mean, belief, self._stop.tolerance, names)
+            found = judge_by_loss(evidence.at_mean, belief, self._stop.tolerance, names)
         else:
             found = verdict(
                 evidence.at_mean,

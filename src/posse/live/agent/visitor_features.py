@@ -40,7 +40,7 @@ def placed(schema: Contexts, context: Mapping[str, Any], average: FloatArray) ->
     """The features of visitors of whom only this is known, else the average: (d,) -> (d,)."""
     x = average.copy()
     at = 1
-    known = {name: len(field.columns(name)) + field.optional for name, field in schema}
+    known = {name: len(field.column_names(name)) + field.optional for name, field in schema}
     for name in context:
         if name not in known:
             validation.validate_choice("context:", name, list(known))

@@ -13,7 +13,7 @@ from posse import networks
 from posse.algorithms import Problem
 from posse.lab.compiled.engine import BlockState, Engine, allocate_workspace
 from posse.lab.simulation import Simulation
-from posse.networks.operators import links_in_use
+from posse.networks.operators import count_links_in_use
 
 RUNS, SEED, HORIZON = 3, 5, 30
 BANDITS = {
@@ -58,7 +58,7 @@ def rounds(bandit, network, algorithm):
         arms = rows.arms.reshape(RUNS, -1).astype(np.intp)
         rewards = rows.rewards[: arms.size].reshape(arms.shape)
         before, state = state, algorithm.learn(state, arms, rewards, weights)
-        links = links_in_use(weights, RUNS, network.n_agents)
+        links = count_links_in_use(weights, RUNS, network.n_agents)
         sent = sent + algorithm.numbers_sent(state, t, links) / network.n_agents
         yield t, rows, arms, rewards, before, sent
 
