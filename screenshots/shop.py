@@ -118,8 +118,8 @@ class Shop(Fleet):
         experiment = self.nodes[name].experiment(experiment_name)
         # one commit for all visits of a step: thousands of them would take minutes
         with experiment.store.transaction(durable=False):
-            chosen = experiment.choose_many([DecisionRequest()] * visits)
-            decisions = [record for record in chosen if not isinstance(record, ValueError)]
+            choices = experiment.draw_decisions([DecisionRequest()] * visits)
+            decisions = [record for record in choices if not isinstance(record, ValueError)]
             experiment.store.insert_decisions(decisions)
             experiment.counts.add("decisions", len(decisions))
             rewards = [

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from simulation.campaign import campaign, report, verdict
+from simulation.campaign import describe_failure, find_failure, run_campaign
 from simulation.fading import fading_plan_of
-from simulation.mutations import table
+from simulation.mutations import count_failures
 from simulation.schedule import plan_of
-from simulation.verdict import run
+from simulation.verdict import run_plan
 
 
-def fails(seed: int, exchange: str) -> bool:
+def schedule_fails(seed: int, exchange: str) -> bool:
     """Whether a schedule fails."""
-    return verdict(plan_of(seed, exchange)) is not None
+    return find_failure(plan_of(seed, exchange)) is not None
 
 
 def main() -> int:
@@ -31,28 +31,30 @@ def main() -> int:
     )
     parser.add_argument("--fading", action="store_true", help="with a half-life, and epochs")
     parser.add_argument("--mutations", type=int, help="so many schedules without each rule")
-    asked = parser.parse_args()
-    exchanges = (asked.exchange,) if asked.exchange else ("origins", "flows")
-    if asked.mutations is not None:
-        for rule, found in table(asked.mutations, fails):
-            said = ", ".join(f"{exchange} {count}" for exchange, count in found.items())
-            print(f"{rule:70} {said}", flush=True)
+    arguments = parser.parse_args()
+    exchanges = (arguments.exchange,) if arguments.exchange else ("origins", "flows")
+    if arguments.mutations is not None:
+        for rule, failures in count_failures(arguments.mutations, schedule_fails):
+            counts = ", ".join(f"{exchange} {count}" for exchange, count in failures.items())
+            print(f"{rule:70} {counts}", flush=True)
         return 0
-    if asked.seed is not None:
+    if arguments.seed is not None:
         failed = 0
         for exchange in exchanges:
-            plan = plan_of(asked.seed, exchange, asked.memories)
-            if asked.fading:
-                plan = fading_plan_of(asked.seed, exchange)
-            if run(plan) is None:
-                print(f"seed {asked.seed}, {exchange}: {len(plan.steps)} steps, all promises kept")
+            plan = plan_of(arguments.seed, exchange, arguments.memories)
+            if arguments.fading:
+                plan = fading_plan_of(arguments.seed, exchange)
+            if run_plan(plan) is None:
+                print(
+                    f"seed {arguments.seed}, {exchange}: {len(plan.steps)} steps, all promises kept"
+                )
             else:
-                print(report(plan))
+                print(describe_failure(plan))
                 failed += 1
         return min(1, failed)
-    seeds = range(asked.first, asked.first + asked.schedules)
-    options = asked.processes, asked.failures, asked.fading
-    return min(1, campaign(seeds, exchanges, *options))
+    seeds = range(arguments.first, arguments.first + arguments.schedules)
+    options = arguments.processes, arguments.failures, arguments.fading
+    return min(1, run_campaign(seeds, exchanges, *options))
 
 
 if __name__ == "__main__":

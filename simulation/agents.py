@@ -25,7 +25,7 @@ FLOORS = {"MOST_NAMED": 2, "MOST_NAMED_EVER": 8}
 
 
 @dataclass(frozen=True)
-class Even:
+class EvenPolicy:
     """A policy that costs nothing: every arm alike."""
 
     name: ClassVar[str] = "even"
@@ -39,30 +39,30 @@ class Even:
         return np.full(belief.shape[1], 1 / belief.shape[1])
 
 
-def signature(name: str, content: bytes) -> bytes:
+def sign_content(name: str, content: bytes) -> bytes:
     """A signature that only `name` makes."""
     return hmac.digest(name.encode(), content, "sha256")
 
 
-def verify(origin: str, content: bytes, signed: bytes) -> bool:
+def verify_signature(origin: str, content: bytes, signed: bytes) -> bool:
     """Whether the origin signed it."""
-    return hmac.compare_digest(signature(origin, content), signed)
+    return hmac.compare_digest(sign_content(origin, content), signed)
 
 
-class Seal:
+class FakeKeys:
     """The keys of one agent."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.verify = verify
+        self.verify = verify_signature
 
     def sign(self, content: bytes) -> bytes:
         """A signature of this agent."""
-        return signature(self.name, content)
+        return sign_content(self.name, content)
 
     def vouch(self, name: str, content: bytes, signed: bytes) -> tuple[float, float] | None:
         """From when to when a signer may sign; None if it did not."""
-        return (-1e12, 1e12) if verify(name, content, signed) else None
+        return (-1e12, 1e12) if verify_signature(name, content, signed) else None
 
     def read_changed(self) -> None:
         """They never do."""
@@ -82,11 +82,11 @@ def settings_of(
     half_life: float | None = None,
 ) -> AgentSettings:
     """The settings of an agent, as its agent.toml would give them."""
-    made = {
-        each: ExperimentSettings(
+    tables = {
+        experiment: ExperimentSettings(
             arms=arms,
             family=families.Gaussian(),
-            policy=Even(),
+            policy=EvenPolicy(),
             exchange=exchange,
             reward_range=RANGE,
             reward_window=window,
@@ -95,15 +95,15 @@ def settings_of(
             remember=None if window is None or remember is None else max(window, remember),
             half_life=half_life,
         )
-        for each, arms in experiments
+        for experiment, arms in experiments
     }
     near = dict.fromkeys(neighbours, "")
     return AgentSettings(
-        name, made, store=store, neighbours=near, limits=PLENTY, operators=operators
+        name, tables, store=store, neighbours=near, limits=PLENTY, operators=operators
     )
 
 
-def hurry(exchange: Any, clock: Callable[[], float]) -> None:
+def shorten_periods(exchange: Any, clock: Callable[[], float]) -> None:
     """Let an exchange do often, and in small parts, what takes it many ticks."""
     if hasattr(exchange, "_sending"):
         exchange._sending.digest_every = exchange._sending.batch = 3
@@ -111,11 +111,11 @@ def hurry(exchange: Any, clock: Callable[[], float]) -> None:
 
 
 @contextmanager
-def folding(eagerly: bool, floors: bool) -> Iterator[None]:
+def fold_early(eagerly: bool, floors: bool) -> Iterator[None]:
     """Let origins fold after a few restarts, and forget names, where it else takes dozens."""
-    wanted = (EAGER if eagerly else {}) | (FLOORS if floors else {})
-    before = {name: getattr(own, name) for name in wanted}
-    vars(own).update(wanted)
+    constants = (EAGER if eagerly else {}) | (FLOORS if floors else {})
+    before = {name: getattr(own, name) for name in constants}
+    vars(own).update(constants)
     try:
         yield
     finally:

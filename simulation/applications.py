@@ -30,7 +30,7 @@ def decide(world: World, a: int, b: int) -> None:
     name = experiment_of(site, b)
     if allowed is not None and not set(allowed) <= set(site.experiments[name]):
         allowed = None
-    world.decide(site, world.new_key(site, name), allowed)
+    world.request_decision(site, world.new_key(site, name), allowed)
 
 
 def settle(world: World, a: int, b: int) -> None:
@@ -38,32 +38,36 @@ def settle(world: World, a: int, b: int) -> None:
     site = site_of(world, a)
     if site.node is None:
         return
-    known = site.memory.decisions.items()
-    here = [(key, each) for key, each in known if key[0] in site.node.experiments]
-    if open_ := [key for key, each in here if each.record.settled is None]:
-        give(world, site, open_[b % len(open_)])
+    decisions = site.memory.decisions.items()
+    here = [
+        (key, known_decision)
+        for key, known_decision in decisions
+        if key[0] in site.node.experiments
+    ]
+    if open_ := [key for key, known_decision in here if known_decision.record.settled is None]:
+        give_first_reward(world, site, open_[b % len(open_)])
 
 
-def give(world: World, site: Site, key: Key) -> None:
+def give_first_reward(world: World, site: Site, key: Key) -> None:
     """Give an open decision a reward that nobody gave before; it must be new."""
     arm = site.memory.decisions[key].record.arm
     if world.history.bits.get((key[0], arm), 0) >= MOST_BITS:
         return
     reward = reward_of(world.history.next_bit(key[0], arm))
-    got = world.reward(site, key, reward)
-    if isinstance(got, RewardOutcome | ValueError):
-        first(world, site, key, reward, got)
+    outcome = world.give_reward(site, key, reward)
+    if isinstance(outcome, RewardOutcome | ValueError):
+        check_first_reward(world, site, key, reward, outcome)
 
 
-def first(world: World, site: Site, key: Key, reward: float, got: object) -> None:
+def check_first_reward(world: World, site: Site, key: Key, reward: float, outcome: object) -> None:
     """The first reward of an open decision is new, unless a disk set back made it void."""
     assert site.node is not None
     record = site.memory.decisions[key].record
     void = is_void(site, site.node.experiment(key[0]), key, record)
-    if not (isinstance(got, VoidReward) if void else got is RewardOutcome.NEW):
-        raise Violation(f"{site.name} answered {got!r} to the first reward of {record}")
+    if not (isinstance(outcome, VoidReward) if void else outcome is RewardOutcome.NEW):
+        raise Violation(f"{site.name} answered {outcome!r} to the first reward of {record}")
     if not void:
-        world.settled(site, key, reward)
+        world.note_reward(site, key, reward)
 
 
 def pull(world: World, a: int, b: int) -> None:
@@ -71,9 +75,9 @@ def pull(world: World, a: int, b: int) -> None:
     site = site_of(world, a)
     for _ in range(1 + b % 3):
         key = world.new_key(site, experiment_of(site, b))
-        world.decide(site, key)
+        world.request_decision(site, key)
         if site.node is not None and key in site.memory.decisions:
-            give(world, site, key)
+            give_first_reward(world, site, key)
 
 
 def again(world: World, a: int, b: int) -> None:
@@ -82,25 +86,28 @@ def again(world: World, a: int, b: int) -> None:
     if site.node is None or not site.memory.decisions:
         return
     keys = list(site.memory.decisions)
-    repeat(world, site, keys[b % len(keys)])
+    repeat_requests(world, site, keys[b % len(keys)])
 
 
-def repeat(world: World, site: Site, key: Key) -> None:
+def repeat_requests(world: World, site: Site, key: Key) -> None:
     """Every acknowledged request may be repeated, and another reward is a conflict."""
-    known = site.memory.decisions[key].record
-    world.decide(site, key)
-    if site.node is None or known.settled is None or key[0] not in site.node.experiments:
+    record = site.memory.decisions[key].record
+    world.request_decision(site, key)
+    if site.node is None or record.settled is None or key[0] not in site.node.experiments:
         return
-    if known.reward is not None:
-        got = world.reward(site, key, known.reward)
-        if isinstance(got, RewardOutcome | ValueError) and got is not RewardOutcome.REPEATED:
-            raise Violation(f"{site.name} answered {got!r} to a repeated reward of {known}")
-    if not world.runs(site):
+    if record.reward is not None:
+        outcome = world.give_reward(site, key, record.reward)
+        if (
+            isinstance(outcome, RewardOutcome | ValueError)
+            and outcome is not RewardOutcome.REPEATED
+        ):
+            raise Violation(f"{site.name} answered {outcome!r} to a repeated reward of {record}")
+    if not world.is_running(site):
         return
-    got = world.reward(site, key, 12345.0)
-    wanted = (VoidReward if known.void else LateReward) if known.silent else Conflict
-    if isinstance(got, RewardOutcome | ValueError) and type(got) is not wanted:
-        raise Violation(f"{site.name} answered {got!r} to another reward of {known}")
+    outcome = world.give_reward(site, key, 12345.0)
+    expected = (VoidReward if record.void else LateReward) if record.silent else Conflict
+    if isinstance(outcome, RewardOutcome | ValueError) and type(outcome) is not expected:
+        raise Violation(f"{site.name} answered {outcome!r} to another reward of {record}")
 
 
 def unknown(world: World, a: int, b: int) -> None:
@@ -108,6 +115,6 @@ def unknown(world: World, a: int, b: int) -> None:
     site = site_of(world, a)
     if site.node is not None:
         name = list(site.node.experiments)[b % len(site.node.experiments)]
-        got = world.reward(site, (name, f"nobody{b}"), 1.0)
-        if isinstance(got, RewardOutcome | ValueError) and not isinstance(got, Unknown):
-            raise Violation(f"{site.name} answered {got!r} to a reward of no decision")
+        outcome = world.give_reward(site, (name, f"nobody{b}"), 1.0)
+        if isinstance(outcome, RewardOutcome | ValueError) and not isinstance(outcome, Unknown):
+            raise Violation(f"{site.name} answered {outcome!r} to a reward of no decision")

@@ -18,7 +18,7 @@ Mark = tuple[str, str, int]  # experiment, arm and bit: one reward, acted on or 
 Sums = tuple[int, ...]  # power, closed power, closed count, count
 
 
-class Garbled(ValueError):
+class ImpossibleSum(ValueError):
     """A sum that no set of rewards gives: something was counted twice, or made up."""
 
 
@@ -32,7 +32,7 @@ def bit_of(reward: float) -> int:
     return int(reward * PER_UNIT).bit_length() - 1
 
 
-def worth(record: DecisionRecord) -> Sums:
+def sums_of_decision(record: DecisionRecord) -> Sums:
     """What a decision adds to its agent's sums as it is now.
 
     One that was counted from the start has the reward assumed for it until it is rewarded; any
@@ -53,7 +53,7 @@ def marks_in(experiment: str, arm: str, sums: Sums) -> set[Mark]:
     return {(experiment, arm, bit) for bit in bits if 0 <= bit % CLOSED < MOST_BITS}
 
 
-def narrow(ledger: Mapping[str, Sequence[int]], closed: bool) -> dict[str, Sums]:
+def drop_signs(ledger: Mapping[str, Sequence[int]], closed: bool) -> dict[str, Sums]:
     """The sums of a ledger without signs; closed ones are as the others where none are told."""
     rows = {arm: tuple(values) for arm, values in ledger.items() if not arm.startswith("lie")}
     if closed:
@@ -70,11 +70,11 @@ def marks_of(experiment: str, ledger: Mapping[str, Sums], twice: bool = False) -
     for arm, (power, closed, closed_count, count) in ledger.items():
         for total, pulls, offset in ((power, count, 0), (closed, closed_count, CLOSED)):
             if total < 0 or pulls % PER_UNIT:
-                raise Garbled(f"{experiment}/{arm} is no sum of rewards: {ledger[arm]}")
+                raise ImpossibleSum(f"{experiment}/{arm} is no sum of rewards: {ledger[arm]}")
             bits = [bit for bit in range(MOST_BITS) if total >> bit & 1]
             if len(bits) + (total >> MOST_BITS) > pulls // PER_UNIT and not twice:
-                raise Garbled(f"{experiment}/{arm} has {pulls / PER_UNIT} pulls for {bits}")
+                raise ImpossibleSum(f"{experiment}/{arm} has {pulls / PER_UNIT} pulls for {bits}")
             marks.update((experiment, arm, bit + offset) for bit in bits)
         if closed_count > count or closed & ~power & (1 << MOST_BITS) - 1:
-            raise Garbled(f"{experiment}/{arm} has more closed than counted: {ledger[arm]}")
+            raise ImpossibleSum(f"{experiment}/{arm} has more closed than counted: {ledger[arm]}")
     return frozenset(marks)

@@ -60,13 +60,13 @@ class Disk:
         except FileNotFoundError:
             return 0
 
-    def copy(self) -> Volume:
+    def copy_files(self) -> Volume:
         """The files as they are at this moment."""
         files = (self.path.with_name(self.path.name + suffix) for suffix in SUFFIXES)
         return Volume(*(file.read_bytes() if file.exists() else None for file in files))
 
-    def put_back(self, volume: Volume, synced: int | None = None) -> None:
-        """Make the files what they were, so much of the log on disk; nobody has them open."""
+    def restore_files(self, volume: Volume, synced: int | None = None) -> None:
+        """Restore the files of a volume, of whose log `synced` bytes are on disk."""
         for suffix in (*SUFFIXES, "-shm", "-journal", ".new", ".new-journal"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         contents = volume.database, volume.log, volume.lock
@@ -76,19 +76,19 @@ class Disk:
         length = len(volume.log or b"")
         self.synced = length if synced is None else min(synced, length)
 
-    def wait_for(self, fault: str, events: int) -> None:
+    def schedule_fault(self, fault: str, events: int) -> None:
         """Let a fault happen after so many more events."""
         self.fault = fault
         self.countdown = events
 
-    def event(self, statement: str, before: bool) -> None:
-        """Something is about to be done, or has been done."""
+    def note_event(self, statement: str, before: bool) -> None:
+        """Note that a statement is about to run or has run: a fault may happen here."""
         if self.dead:
             raise Killed
         if self.fault:
             self.countdown -= 1
             if self.countdown < 0:
-                self._happen()
+                self._trigger_fault()
         if before and self.failing and not statement.startswith(READING) and statement != "send":
             self.failing -= 1
             self.failed += 1
@@ -97,35 +97,35 @@ class Disk:
             error.sqlite_errorcode = code
             raise error
 
-    def end(self, power: bool = False, torn: int | None = None) -> None:
-        """Note what a process that ends now leaves on the disk."""
-        left = self.copy()
-        if left.log is not None:
-            kept = self.synced if power else torn
-            left = replace(left, log=left.log[:kept])
-        self.left = left
+    def end_process(self, power: bool = False, torn: int | None = None) -> None:
+        """End the process, and note the files that it leaves on the disk."""
+        volume = self.copy_files()
+        if volume.log is not None:
+            length = self.synced if power else torn
+            volume = replace(volume, log=volume.log[:length])
+        self.left = volume
         self.dead = True
         self.fault = ""
         self.failing = 0
 
-    def abandon(self) -> None:
+    def release_files(self) -> None:
         """Close what the dead process had open, and leave the files as it left them."""
         if not self.dead:
-            self.end()
+            self.end_process()
         for connection in self.connections:
             sqlite3.Connection.close(connection)
         self.connections.clear()
         if self.left is not None:
-            self.put_back(self.left, self.synced)
+            self.restore_files(self.left, self.synced)
         self.left = None
         self.dead = False
         self.full_sync = True
 
-    def _happen(self) -> None:
+    def _trigger_fault(self) -> None:
         fault = self.fault
         self.fault = ""
         if fault in ("kill", "power"):
-            self.end(power=fault == "power")
+            self.end_process(power=fault == "power")
             raise Killed
         if fault == "torn":
             self.fault = "torn"  # waits for the next commit: see Connection
@@ -142,11 +142,11 @@ class Connection(sqlite3.Connection):
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
         """Do a statement, if the disk lets it."""
-        return self._do(sql, lambda: sqlite3.Connection.execute(self, sql, *values))
+        return self._run_statement(sql, lambda: sqlite3.Connection.execute(self, sql, *values))
 
     def executemany(self, sql: str, *values: Any) -> sqlite3.Cursor:
         """Do a statement many times, if the disk lets it."""
-        return self._do(sql, lambda: sqlite3.Connection.executemany(self, sql, *values))
+        return self._run_statement(sql, lambda: sqlite3.Connection.executemany(self, sql, *values))
 
     def close(self) -> None:
         """Close, unless the process is dead: then the disk does."""
@@ -156,13 +156,13 @@ class Connection(sqlite3.Connection):
         sqlite3.Connection.close(self)
         self.disk.synced = min(self.disk.synced, self.disk.log_size())
 
-    def _do(self, sql: str, work: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
+    def _run_statement(self, sql: str, work: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
         disk = self.disk
         if not self.writes:
             if disk.dead:
                 raise Killed
             return work()
-        disk.event(sql, before=True)
+        disk.note_event(sql, before=True)
         size = disk.log_size() if sql == "COMMIT" else 0
         changed = self.total_changes != self.changes_before
         cursor = work()
@@ -172,33 +172,33 @@ class Connection(sqlite3.Connection):
             grown = disk.log_size()
             if disk.fault == "torn" and disk.countdown < 0 and grown > size:
                 # cut in the log's last pages, or whole and not synced yet
-                disk.end(torn=size + (grown - size) * (1 + disk.countdown % 4) // 4)
+                disk.end_process(torn=size + (grown - size) * (1 + disk.countdown % 4) // 4)
                 raise Killed
             self.changes_before = self.total_changes
             if disk.full_sync and changed:  # SQLite syncs nothing for a commit without a change
                 disk.synced = grown
-        disk.event(sql, before=False)
+        disk.note_event(sql, before=False)
         return cursor
 
 
 _disks: dict[Path, Disk] = {}
 
 
-def attach(disk: Disk) -> None:
+def attach_disk(disk: Disk) -> None:
     """Let stores on this path use this disk."""
     _disks[disk.path] = disk
 
 
-def detach(disk: Disk) -> None:
+def detach_disk(disk: Disk) -> None:
     """Forget a disk."""
     _disks.pop(disk.path, None)
 
 
-def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
+def open_connection(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
     """In place of the store's own: the same connection, on the simulated disk of its path."""
     disk = _disks.get(path)
     if disk is None:
-        return _real(path, readonly=readonly)
+        return _real_connect(path, readonly=readonly)
     mode = "ro" if readonly else "rw"
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode={mode}", uri=True, isolation_level=None, factory=Connection
@@ -210,17 +210,17 @@ def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def install() -> None:
+def install_disks() -> None:
     """Put the simulated disks under every store of this process."""
-    global _real
+    global _real_connect
     from posse.live.messaging import wire
     from posse.live.store import schema
 
-    if schema.open_connection is not connect:
-        _real = schema.open_connection
-        schema.open_connection = connect
+    if schema.open_connection is not open_connection:
+        _real_connect = schema.open_connection
+        schema.open_connection = open_connection
         # an agent makes one codec, a simulation one for every process
         vars(wire)["get_type_hints"] = functools.cache(vars(wire)["get_type_hints"])
 
 
-_real: Callable[..., sqlite3.Connection]
+_real_connect: Callable[..., sqlite3.Connection]

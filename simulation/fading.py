@@ -17,7 +17,7 @@ from posse.live.exchange.epochs import shift_ledger
 from posse.live.exchange.ledger import minus, plus, total
 from posse.live.exchange.quanta import PER_UNIT
 from simulation.agents import LIAR
-from simulation.bits import worth
+from simulation.bits import sums_of_decision
 from simulation.history import Violation
 from simulation.schedule import Plan, plan_of
 from simulation.world import World
@@ -57,7 +57,7 @@ def epoch(world: World, a: int, b: int) -> None:
             ticks = site.node is not None  # which is a second by itself
             site.clock += STRIDE - ticks
             site.steady += STRIDE - ticks
-            world.tick(site)
+            world.tick_site(site)
         if b % 2:
             world.deliver_all()
 
@@ -76,23 +76,25 @@ def judge_fading(world: World, experiment: str) -> None:
         return
     for site in world.sites.values():
         position = exchanges[site.name]._epochs.position
-        own = exchanges[site.name].own()
-        left = _left(world, [site.name], experiment, position)
-        _compare(f"{site.name} itself", own, left)
+        own_evidence = exchanges[site.name].own()
+        remaining = _remaining_weights(world, [site.name], experiment, position)
+        _compare_weights(f"{site.name} itself", own_evidence, remaining)
         if world.plan.exchange == "origins":
-            all_of = _left(world, list(world.sites), experiment, position)
-            _compare(site.name, exchanges[site.name].evidence(), all_of)
+            all_of = _remaining_weights(world, list(world.sites), experiment, position)
+            _compare_weights(site.name, exchanges[site.name].evidence(), all_of)
 
 
 def _judge_copies(exchanges: dict[str, Any]) -> None:
     """Under origins every copy of an entry is the same."""
-    (one, first), *others = exchanges.items()
-    for name, other in others:
-        if _said(other) != _said(first):
-            raise Violation(f"{one} holds {_said(first)}, and {name} {_said(other)}")
+    (first_name, first), *rest_of_exchanges = exchanges.items()
+    for name, exchange in rest_of_exchanges:
+        if _list_entries(exchange) != _list_entries(first):
+            raise Violation(
+                f"{first_name} holds {_list_entries(first)}, and {name} {_list_entries(exchange)}"
+            )
 
 
-def _said(exchange: Any) -> dict[Any, Any]:
+def _list_entries(exchange: Any) -> dict[Any, Any]:
     entries = exchange._books.entries.items()
     return {key: (e.seq, e.epoch, dict(e.evidence), e.folded) for key, e in entries}
 
@@ -101,7 +103,7 @@ def _judge_edges(exchanges: dict[str, Any]) -> None:
     """Under flows what flowed out at one end flowed in at the other, in the same epoch."""
     by_identity = {exchange.identity: exchange for exchange in exchanges.values()}
     last = max(exchange.epoch for exchange in by_identity.values())
-    own = []
+    observed = []
     levels = []
     flowed = []
     for identity, exchange in by_identity.items():
@@ -110,40 +112,40 @@ def _judge_edges(exchanges: dict[str, Any]) -> None:
         flows = {peer: shift_ledger(flow, passed) for peer, (_, flow) in records.items()}
         if exchange.level() != minus(exchange._records.own, total(f for _, f in records.values())):
             raise Violation(f"the level of {identity} is not what it observed less what flowed")
-        own.append(shift_ledger(exchange._records.own, passed))
-        levels.append(minus(own[-1], total(flows.values())))
+        observed.append(shift_ledger(exchange._records.own, passed))
+        levels.append(minus(observed[-1], total(flows.values())))
         for peer, flow in flows.items():
             if peer not in by_identity:
                 flowed.append(flow)  # to a disk that was lost
                 continue
-            other = by_identity[peer]
-            version, opposite = other.records().get(identity, (0, {}))
-            back = shift_ledger(opposite, last - other.epoch)
+            opposite_end = by_identity[peer]
+            version, opposite = opposite_end.records().get(identity, (0, {}))
+            back = shift_ledger(opposite, last - opposite_end.epoch)
             if records[peer][0] != version or plus(flow, back):
                 raise Violation(f"ends of an edge differ: {records[peer][0]} {flow}, {back}")
-    if plus(total(levels), total(flowed)) != total(own):
+    if plus(total(levels), total(flowed)) != total(observed):
         raise Violation("levels do not sum up to what was observed")
 
 
-def _left(
+def _remaining_weights(
     world: World, names: list[str], experiment: str, position: float
 ) -> dict[str, list[float]]:
     """The decisions of some sites that count, and how many: each worth what its time says."""
-    left: dict[str, list[float]] = defaultdict(lambda: [0.0, 0])
+    weights: dict[str, list[float]] = defaultdict(lambda: [0.0, 0])
     for name in names:
-        for (of, _), known in world.sites[name].memory.decisions.items():
-            record = known.record
-            if of == experiment and worth(record)[3]:
-                row = left[record.arm]
+        for (of, _), decision in world.sites[name].memory.decisions.items():
+            record = decision.record
+            if of == experiment and sums_of_decision(record)[3]:
+                row = weights[record.arm]
                 row[0] += 2.0 ** (record.time / HALF_LIFE - position)
                 row[1] += 1
-    return left
+    return weights
 
 
-def _compare(who: str, held: dict[str, Any], left: dict[str, list[float]]) -> None:
-    for arm in held.keys() | left.keys():
-        count = held[arm][-1] / PER_UNIT if arm in held else 0.0
-        worth, decisions = left.get(arm, [0.0, 0])
+def _compare_weights(name: str, evidence: dict[str, Any], weights: dict[str, list[float]]) -> None:
+    for arm in evidence.keys() | weights.keys():
+        count = evidence[arm][-1] / PER_UNIT if arm in evidence else 0.0
+        worth, decisions = weights.get(arm, [0.0, 0])
         # a quantum for each decision that was weighed, and for each halving of a sum
         if abs(count - worth) > (4 * decisions + 200) / PER_UNIT:
-            raise Violation(f"{who} counts {count} of {arm}, and {worth} are left")
+            raise Violation(f"{name} counts {count} of {arm}, and {worth} are left")

@@ -19,7 +19,7 @@ from posse.live.messaging.wire import Codec
 from posse.live.node import Node
 from posse.live.store.file_lock import FileLock
 from simulation import disk as disks
-from simulation.agents import Seal
+from simulation.agents import FakeKeys
 from simulation.disk import Connection, Disk
 from simulation.post import Post
 
@@ -29,10 +29,10 @@ NEW: dict[type, Callable[[], Any]] = {
     threading.Condition: threading.Condition,
     threading.Event: threading.Event,
 }
-OUTSIDE = (Disk, Post, Seal, Codec, random.Random)
+OUTSIDE = (Disk, Post, FakeKeys, Codec, random.Random)
 
 
-class Frozen:
+class FrozenProcess:
     """The memory of a process at one moment."""
 
     def __init__(self, node: Node) -> None:
@@ -41,7 +41,7 @@ class Frozen:
         _Pickler(buffer, self.shared).dump(node)
         self.content = buffer.getvalue()
 
-    def thaw(self, disk: Disk) -> Node:
+    def thaw_process(self, disk: Disk) -> Node:
         """The process, on the files that are there now."""
         node: Node = _Unpickler(io.BytesIO(self.content), self.shared, disk).load()
         return node
@@ -81,18 +81,18 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, token: Any) -> Any:
         """One thing again for what was one thing."""
-        kind, identity, which = token
+        kind, identity, number = token
         if kind == "shared":
-            return self.shared[which]
+            return self.shared[number]
         if identity not in self.made:
-            self.made[identity] = self._make(kind, which)
+            self.made[identity] = self._create_object(kind, number)
         return self.made[identity]
 
-    def _make(self, kind: str, which: Any) -> Any:
+    def _create_object(self, kind: str, number: Any) -> Any:
         if kind == "connection":
-            return disks.connect(self.disk.path, readonly=not which)
+            return disks.open_connection(self.disk.path, readonly=not number)
         if kind == "place":
             place = FileLock(self.disk.path)
             place.lock_database()
             return place
-        return self.shared[which]()
+        return self.shared[number]()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from posse.live.controls.controls import Controls
 from posse.live.store import DecisionRecord
-from simulation.bits import CLOSED, Mark, Sums, marks_in, worth
+from simulation.bits import CLOSED, Mark, Sums, marks_in, sums_of_decision
 
 
 class Violation(Exception):
@@ -22,7 +22,7 @@ class Violation(Exception):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownDecision:
     """A decision as its agent must remember it."""
 
     record: DecisionRecord
@@ -34,7 +34,7 @@ class Known:
 Key = tuple[str, str]  # experiment and id of a decision
 
 
-class Given(NamedTuple):
+class GivenReward(NamedTuple):
     """A reward that may have been taken in, and whether its evidence was final with it."""
 
     reward: float
@@ -51,9 +51,9 @@ class Expiry(NamedTuple):
 class Memory:
     """What the disk of one agent must hold."""
 
-    decisions: dict[Key, Known] = field(default_factory=dict)
+    decisions: dict[Key, KnownDecision] = field(default_factory=dict)
     # what a process that ended, or a disk that failed, may have done
-    maybe: dict[Key, list[Given | Expiry]] = field(default_factory=dict)
+    maybe: dict[Key, list[GivenReward | Expiry]] = field(default_factory=dict)
     # what decisions that are no longer kept have added
     forgotten: frozenset[Mark] = frozenset()
     gone: dict[tuple[str, str], Sums] = field(default_factory=dict)
@@ -70,46 +70,48 @@ class Memory:
         if controls._network_record is not None:
             self.controls[experiment] = controls._network_record.rank
 
-    def copy(self) -> Memory:
+    def copy_memory(self) -> Memory:
         """As it is now, for a copy of the disk."""
-        maybe = {key: list(what) for key, what in self.maybe.items()}
-        gone = (self.forgotten, dict(self.gone))
+        maybe = {key: list(outcomes) for key, outcomes in self.maybe.items()}
+        forgotten = (self.forgotten, dict(self.gone))
         turns = list(self.turns)
-        kept = dict(self.decisions), maybe, *gone, self.power_failed, turns
-        return Memory(*kept, dict(self.controls), set(self.since), dict(self.copied))
+        fields = dict(self.decisions), maybe, *forgotten, self.power_failed, turns
+        return Memory(*fields, dict(self.controls), set(self.since), dict(self.copied))
 
-    def flush(self) -> None:
+    def mark_flushed(self) -> None:
         """All of it is on disk."""
-        for key, known in self.decisions.items():
-            if not known.flushed:
-                self.decisions[key] = replace(known, flushed=True)
+        for key, decision in self.decisions.items():
+            if not decision.flushed:
+                self.decisions[key] = replace(decision, flushed=True)
 
-    def marks(self, experiments: Container[str]) -> frozenset[Mark]:
+    def marks_of_rewards(self, experiments: Container[str]) -> frozenset[Mark]:
         """The rewards of some experiments that were counted here."""
-        kept = set(self.forgotten)
-        for (experiment, _), known in self.decisions.items():
-            if known.record.reward:
-                kept |= marks_in(experiment, known.record.arm, worth(known.record))
-        return frozenset(mark for mark in kept if mark[0] in experiments)
+        marks = set(self.forgotten)
+        for (experiment, _), decision in self.decisions.items():
+            if decision.record.reward:
+                marks |= marks_in(
+                    experiment, decision.record.arm, sums_of_decision(decision.record)
+                )
+        return frozenset(mark for mark in marks if mark[0] in experiments)
 
-    def forget(self, key: Key, record: DecisionRecord) -> None:
+    def forget_decision(self, key: Key, record: DecisionRecord) -> None:
         """A decision is no longer kept; its evidence is."""
         place = (key[0], record.arm)
-        sums = worth(record)
+        sums = sums_of_decision(record)
         if key in self.copied:
             self.copied[key] = record
         self.forgotten |= marks_in(*place, sums)
         before = self.gone.get(place, (0, 0, 0, 0))
         self.gone[place] = tuple(map(add, before, sums))
 
-    def ledger(self, experiment: str) -> dict[str, Sums]:
+    def sum_by_arm(self, experiment: str) -> dict[str, Sums]:
         """What all decisions of an experiment have added up to."""
         sums = {arm: sums for (name, arm), sums in self.gone.items() if name == experiment}
-        for (name, _), known in self.decisions.items():
+        for (name, _), decision in self.decisions.items():
             if name == experiment:
-                arm = known.record.arm
-                more = worth(known.record)
-                sums[arm] = tuple(map(add, sums[arm], more)) if arm in sums else more
+                arm = decision.record.arm
+                added = sums_of_decision(decision.record)
+                sums[arm] = tuple(map(add, sums[arm], added)) if arm in sums else added
         return {arm: row for arm, row in sums.items() if any(row)}
 
 
@@ -131,9 +133,9 @@ class History:
     counted: dict[tuple[str, str], set[Key]] = field(default_factory=lambda: defaultdict(set))
     closed: dict[tuple[str, str], set[Key]] = field(default_factory=lambda: defaultdict(set))
 
-    def acknowledge(self, key: Key, record: DecisionRecord) -> None:
+    def note_acknowledged(self, key: Key, record: DecisionRecord) -> None:
         """A decision counts, or is final, on a disk: so for all, unless that is set back."""
-        sums = worth(record)
+        sums = sums_of_decision(record)
         if not any(sums):
             return
         marks = marks_in(key[0], record.arm, sums)
@@ -151,7 +153,7 @@ class History:
         self.closed[place].add(key)
         if record.reward is not None:
             final = replace(record, closed=record.time, void=False)
-            self.given |= marks_in(*place, worth(final))
+            self.given |= marks_in(*place, sums_of_decision(final))
 
     def next_bit(self, experiment: str, arm: str) -> int:
         """A reward that nobody gave before."""
@@ -159,7 +161,7 @@ class History:
         self.bits[experiment, arm] = bit + 1
         return bit
 
-    def hold(self, name: str, marks: frozenset[Mark], set_back: bool) -> None:
+    def note_held(self, name: str, marks: frozenset[Mark], set_back: bool) -> None:
         """Note what an agent holds now: never less than before, never what nobody gave."""
         if invented := marks - self.given:
             raise Violation(f"{name} holds rewards that nobody gave: {sorted(invented)}")

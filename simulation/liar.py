@@ -10,13 +10,13 @@ from posse.live.exchange.messages import Entry, FlowsMessage, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.messaging.wire import VERSION, Codec
-from simulation.agents import LIAR, signature
+from simulation.agents import LIAR, sign_content
 from simulation.world import Site, World
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 
 
-def lie(world: World, site: Site, b: int) -> list[bytes]:
+def make_lies(world: World, site: Site, b: int) -> list[bytes]:
     """Some payloads for a site."""
     kinds = ORIGINS if world.plan.exchange == "origins" else FLOWS
     return kinds[b % len(kinds)](world, site, b // len(kinds))
@@ -47,28 +47,28 @@ def relayed(world: World, site: Site, b: int) -> list[bytes]:
     return [letter.payload for letter in world.post.seen[b % 7 :: 7][-10:]]
 
 
-def target(site: Site) -> LiveExperiment:
+def target_experiment(site: Site) -> LiveExperiment:
     """The experiment that is lied to."""
     assert site.node is not None
     return next(iter(site.node.experiments.values()))
 
 
-def entries(site: Site, made: list[Entry]) -> list[bytes]:
+def encode_entries(site: Site, entries: list[Entry]) -> list[bytes]:
     """A message of these entries."""
-    victim = target(site)
-    message = OriginsMessage(victim.agent.fingerprint, tuple(made), (), False)
+    victim = target_experiment(site)
+    message = OriginsMessage(victim.agent.fingerprint, tuple(entries), (), False)
     return [CODEC.encode(message, victim.name)]
 
 
-def signed(site: Site, entry: Entry, name: str) -> Entry:
+def sign_entry(site: Site, entry: Entry, name: str) -> Entry:
     """The entry with the liar's signature, which is not `name`'s."""
-    victim = target(site)
+    victim = target_experiment(site)
     entry = replace(entry, experiment=victim.name)
     content = signed_bytes(victim.agent.fingerprint, entry, "default")
-    return replace(entry, signature=signature(name, content))
+    return replace(entry, signature=sign_content(name, content))
 
 
-def closed(reward: int, pulls: int) -> tuple[int, ...]:
+def closed_sums(reward: int, pulls: int) -> tuple[int, ...]:
     """The row of an arm whose decisions are all closed."""
     return reward, reward, pulls, pulls
 
@@ -78,16 +78,16 @@ def forged(world: World, site: Site, b: int) -> list[bytes]:
     if site.node is None:
         return []
     name = list(world.sites)[b % len(world.sites)]
-    known = [i for o, i, *_ in holdings(site) if o == name] or [5]
-    evidence = {"red": closed(1 << b % 40, PER_UNIT)}
-    entry = Entry(name, known[b % len(known)], 1000 + b, evidence)
-    return entries(site, [signed(site, entry, LIAR)])
+    incarnations = [i for o, i, *_ in list_holdings(site) if o == name] or [5]
+    evidence = {"red": closed_sums(1 << b % 40, PER_UNIT)}
+    entry = Entry(name, incarnations[b % len(incarnations)], 1000 + b, evidence)
+    return encode_entries(site, [sign_entry(site, entry, LIAR)])
 
 
-def holdings(site: Site) -> list[tuple[str, int, int]]:
+def list_holdings(site: Site) -> list[tuple[str, int, int]]:
     """What a site's entries are."""
     assert site.node is not None
-    exchange = target(site).agent.exchange
+    exchange = target_experiment(site).agent.exchange
     books = exchange._books  # type: ignore[attr-defined]
     return [(*key, entry.seq) for key, entry in books.entries.items()]
 
@@ -96,18 +96,18 @@ def own(world: World, site: Site, b: int) -> list[bytes]:
     """The liar's own rewards, as many as it likes, with good and bad entries beside them."""
     if site.node is None:
         return []
-    fine = Entry(LIAR, b % 3, 1 + b % 5, {"lie": closed(b % 1000, PER_UNIT * (1 + b % 9))})
-    absurd = Entry(LIAR, 7, 1, {"lie": closed(2**62, 1)})
-    return entries(site, [signed(site, fine, LIAR), signed(site, absurd, LIAR)])
+    fine = Entry(LIAR, b % 3, 1 + b % 5, {"lie": closed_sums(b % 1000, PER_UNIT * (1 + b % 9))})
+    absurd = Entry(LIAR, 7, 1, {"lie": closed_sums(2**62, 1)})
+    return encode_entries(site, [sign_entry(site, fine, LIAR), sign_entry(site, absurd, LIAR)])
 
 
 def boast(world: World, site: Site, b: int) -> list[bytes]:
     """To hold more of everybody's entries than there is."""
     if site.node is None:
         return []
-    shown = tuple((o, i, seq + b % 3 * 100) for o, i, seq in holdings(site))
-    victim = target(site)
-    message = OriginsMessage(victim.agent.fingerprint, (), shown, bool(b % 2))
+    boasted = tuple((o, i, seq + b % 3 * 100) for o, i, seq in list_holdings(site))
+    victim = target_experiment(site)
+    message = OriginsMessage(victim.agent.fingerprint, (), boasted, bool(b % 2))
     return [CODEC.encode(message, victim.name)]
 
 
@@ -115,25 +115,25 @@ def plausible(world: World, site: Site, b: int) -> list[bytes]:
     """A fold of the liar's own, with the incarnations of others and a floor above all of them."""
     if site.node is None:
         return []
-    held = sorted({i for _, i, _ in holdings(site)})
-    top = max([5, *held]) + 1 + b % 7
-    names = tuple((each, 10**6) for each in held[:20] if each != top)
-    fold = Entry(LIAR, top, 1 + b % 9, {"lie": closed(b % 100, PER_UNIT)}, folded=names)
-    return entries(site, [signed(site, replace(fold, floor=top * (b % 2)), LIAR)])
+    incarnations = sorted({i for _, i, _ in list_holdings(site)})
+    top = max([5, *incarnations]) + 1 + b % 7
+    names = tuple((incarnation, 10**6) for incarnation in incarnations[:20] if incarnation != top)
+    fold = Entry(LIAR, top, 1 + b % 9, {"lie": closed_sums(b % 100, PER_UNIT)}, folded=names)
+    return encode_entries(site, [sign_entry(site, replace(fold, floor=top * (b % 2)), LIAR)])
 
 
 def oversized(world: World, site: Site, b: int) -> list[bytes]:
     """As much as fits into a message, or a little more: arms, names, holdings, nothing at all."""
     if site.node is None:
         return []
-    victim = target(site)
-    nothing = closed(0, PER_UNIT)
+    victim = target_experiment(site)
+    nothing = closed_sums(0, PER_UNIT)
     wide = Entry(LIAR, 11, 1 + b % 5, {f"lie{n}": nothing for n in range(900 + b % 200)})
     long = Entry(LIAR, 12, 1, {"lie" * 400: nothing})
     holds = tuple((LIAR, n, 1) for n in range(2000))
     digest = OriginsMessage(victim.agent.fingerprint, (), holds, True)
-    made = entries(site, [signed(site, wide, LIAR), signed(site, long, LIAR)])
-    return [*made, CODEC.encode(digest, victim.name), bytes([VERSION]) + bytes(200_000)]
+    payloads = encode_entries(site, [sign_entry(site, wide, LIAR), sign_entry(site, long, LIAR)])
+    return [*payloads, CODEC.encode(digest, victim.name), bytes([VERSION]) + bytes(200_000)]
 
 
 Lie = Callable[[World, Site, int], list[bytes]]

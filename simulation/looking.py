@@ -1,4 +1,4 @@
-"""What is seen of agents: what their disks remember, and which rewards they hold."""
+"""Checks of running agents: what their disks remember, and which rewards they hold."""
 
 from __future__ import annotations
 
@@ -8,36 +8,44 @@ from typing import TYPE_CHECKING, Any
 from posse.live.exchange.own import UNTOLD
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.store import DecisionRecord
-from simulation.bits import CLOSED, Garbled, Sums, marks_in, marks_of, narrow, worth
-from simulation.history import Expiry, Given, Key, Known, Violation
+from simulation.bits import (
+    CLOSED,
+    ImpossibleSum,
+    Sums,
+    drop_signs,
+    marks_in,
+    marks_of,
+    sums_of_decision,
+)
+from simulation.history import Expiry, GivenReward, Key, KnownDecision, Violation
 
 if TYPE_CHECKING:
     from simulation.world import Site, World
 
 
-def compare(world: World, site: Site, done: bool = False) -> None:
+def compare_disk(world: World, site: Site, complete: bool = False) -> None:
     """See that the disk of a running site holds what was acknowledged, and nothing else."""
     assert site.node is not None
     memory = site.memory
     after = {}
     running = site.node.experiments
     for key in [*memory.decisions, *(k for k in memory.maybe if k not in memory.decisions)]:
-        known = memory.decisions.get(key)
+        decision = memory.decisions.get(key)
         if key[0] not in running:
-            unsure = known and memory.power_failed and not known.flushed
-            after[key] = replace(known, doubtful=True) if known and unsure else known
+            unsure = decision and memory.power_failed and not decision.flushed
+            after[key] = replace(decision, doubtful=True) if decision and unsure else decision
             continue
-        found = running[key[0]].store.find_decision(key[1])
+        record = running[key[0]].store.find_decision(key[1])
         due = any(isinstance(each, Expiry) for each in memory.maybe.get(key, ()))
-        if done and due and found and found.closed is None:
-            raise Violation(f"{site.name} left {found} open when its window closed")
-        after[key] = _remembered(world, site, key, known, found)
-    memory.decisions = {key: known for key, known in after.items() if known is not None}
-    memory.maybe = {k: what for k, what in memory.maybe.items() if k[0] not in running}
+        if complete and due and record and record.closed is None:
+            raise Violation(f"{site.name} left {record} open when its window closed")
+        after[key] = _check_record(world, site, key, decision, record)
+    memory.decisions = {key: decision for key, decision in after.items() if decision is not None}
+    memory.maybe = {k: outcomes for k, outcomes in memory.maybe.items() if k[0] not in running}
     check_whole(site)
     for name in running.keys() & memory.controls.keys():
-        held = running[name].controls._network_record
-        if held is None or held.rank < memory.controls[name]:
+        present = running[name].controls._network_record
+        if present is None or present.rank < memory.controls[name]:
             raise Violation(f"{site.name} forgot what is pinned and paused")
     for each in running.values():
         audit = each.audit()  # another future of this agent may have counted what this one has not
@@ -46,62 +54,73 @@ def compare(world: World, site: Site, done: bool = False) -> None:
     site.memory.power_failed = False
 
 
-def _remembered(
-    world: World, site: Site, key: Key, known: Known | None, found: DecisionRecord | None
-) -> Known | None:
+def _check_record(
+    world: World,
+    site: Site,
+    key: Key,
+    decision: KnownDecision | None,
+    record: DecisionRecord | None,
+) -> KnownDecision | None:
     maybe = site.memory.maybe.get(key)
     copied = site.memory.copied
     in_copy = key in copied and copied[key] is None  # what came of it is in the copy
     if in_copy:
-        copied[key] = found
-    if known is None:
+        copied[key] = record
+    if decision is None:
         assert maybe is not None
-        if found is None:
+        if record is None:
             return None
-        world.history.acknowledge(key, found)
-        return Known(found, made=site.steady)
-    if found is None:
-        open_ = known.record.settled is None
-        if open_ and (known.doubtful or (site.memory.power_failed and not known.flushed)):
+        world.history.note_acknowledged(key, record)
+        return KnownDecision(record, made=site.steady)
+    if record is None:
+        open_ = decision.record.settled is None
+        if open_ and (decision.doubtful or (site.memory.power_failed and not decision.flushed)):
             return None
-        last = known.record
-        for what in maybe or ():  # closed and deleted in the same tick
-            if isinstance(what, Expiry):
-                last = became(world, site, key, last, what, site.clock)
-        if is_old(world, site, known) and last.closed is not None:
-            world.history.acknowledge(key, last)
-            site.memory.forget(key, last)
+        last = decision.record
+        for outcome in maybe or ():  # closed and deleted in the same tick
+            if isinstance(outcome, Expiry):
+                last = apply_outcome(world, site, key, last, outcome, site.clock)
+        if is_old(world, site, decision) and last.closed is not None:
+            world.history.note_acknowledged(key, last)
+            site.memory.forget_decision(key, last)
             return None
-        raise Violation(f"{site.name} forgot {known.record}")
-    if found == known.record:
-        return replace(known, doubtful=False)
-    for what in maybe or ():
-        at = found.closed if isinstance(what, Expiry) else found.settled
-        if at is not None and found == became(world, site, key, known.record, what, at):
-            world.history.acknowledge(key, found)
-            if isinstance(what, Given) and not in_copy:
+        raise Violation(f"{site.name} forgot {decision.record}")
+    if record == decision.record:
+        return replace(decision, doubtful=False)
+    for outcome in maybe or ():
+        at = record.closed if isinstance(outcome, Expiry) else record.settled
+        if at is not None and record == apply_outcome(
+            world, site, key, decision.record, outcome, at
+        ):
+            world.history.note_acknowledged(key, record)
+            if isinstance(outcome, GivenReward) and not in_copy:
                 site.memory.since.add(key)
-            return Known(found, flushed=True, made=known.made)
-    raise Violation(f"{site.name} has {found} for {known.record}")
+            return KnownDecision(record, flushed=True, made=decision.made)
+    raise Violation(f"{site.name} has {record} for {decision.record}")
 
 
-def became(
-    world: World, site: Site, key: Key, record: DecisionRecord, what: Given | Expiry, at: float
+def apply_outcome(
+    world: World,
+    site: Site,
+    key: Key,
+    record: DecisionRecord,
+    outcome: GivenReward | Expiry,
+    at: float,
 ) -> DecisionRecord:
     """A decision after its reward, or after its window closed."""
-    if isinstance(what, Given):
-        closed = at if what.final else None
-        return replace(record, reward=what.reward, settled=at, closed=closed)
+    if isinstance(outcome, GivenReward):
+        closed = at if outcome.final else None
+        return replace(record, reward=outcome.reward, settled=at, closed=closed)
     assert site.node is not None
     void = is_void(site, site.node.experiment(key[0]), key, record)
     if record.settled is None:
-        silent = what.default if record.assumed is None else record.assumed
+        silent = outcome.default if record.assumed is None else record.assumed
         reward = None if void else silent
         record = replace(record, reward=reward, settled=at, silent=True)
     return replace(record, closed=at, void=void)
 
 
-def is_old(world: World, site: Site, known: Known) -> bool:
+def is_old(world: World, site: Site, decision: KnownDecision) -> bool:
     """Whether a decision may be deleted: so much time has gone by, whatever clocks say.
 
     One from before the start, of which only times are known, also if the newest was so much
@@ -111,11 +130,11 @@ def is_old(world: World, site: Site, known: Known) -> bool:
     if remember is None:
         return False
     latest = site.newest + site.steady - site.started
-    older = known.made <= site.started and known.record.time <= latest - remember
-    return known.made <= site.steady - remember or older
+    older = decision.made <= site.started and decision.record.time <= latest - remember
+    return decision.made <= site.steady - remember or older
 
 
-def look(world: World) -> None:
+def check_sites(world: World) -> None:
     """See what every running site holds."""
     running_now = [site.node for site in world.sites.values() if site.node is not None]
     experiments = [each for node in running_now for each in node.experiments.values()]
@@ -130,31 +149,33 @@ def look(world: World) -> None:
             continue
         running = site.node.experiments
         before = world.history.held.get(site.name, frozenset())
-        held = {mark for mark in before if mark[0] not in running}
+        held_marks = {mark for mark in before if mark[0] not in running}
         for name, experiment in running.items():
             evidence = experiment.evidence()
             closed = experiment.agent.can_count_open
-            own = narrow(evidence["own"], closed)
+            own_sums = drop_signs(evidence["own"], closed)
             if world.plan.exchange == "flows" or not (site.put_back or world.history.untold):
-                here = site.memory.ledger(name)
-                if own != here:
-                    raise Violation(f"{site.name} counts {own} of its own, and not {here}")
+                here = site.memory.sum_by_arm(name)
+                if own_sums != here:
+                    raise Violation(f"{site.name} counts {own_sums} of its own, and not {here}")
             if world.plan.exchange == "flows":
-                held |= marks_at(world, site, name, own)
+                held_marks |= marks_at(world, site, name, own_sums)
                 continue
             if site.put_back:
-                missing = site.memory.marks((name,)) - marks_at(world, site, name, own)
+                missing = site.memory.marks_of_rewards((name,)) - marks_at(
+                    world, site, name, own_sums
+                )
                 if missing := missing - world.history.excused:
                     raise Violation(f"{site.name} has rewards on disk only: {sorted(missing)}")
             if not world.strict and folded_twice(experiment.agent.exchange):
-                held |= {mark for mark in before if mark[0] == name}
+                held_marks |= {mark for mark in before if mark[0] == name}
                 continue
-            marks = marks_at(world, site, name, narrow(evidence["held"], closed))
+            marks = marks_at(world, site, name, drop_signs(evidence["held"], closed))
             if world.history.disks_lost and not world.strict and marks - world.history.given:
                 # both futures of a disk closed one decision: twice a reward looks like another
                 marks = frozenset(mark for mark in before if mark[0] == name)
-            held |= marks
-        world.history.hold(site.name, frozenset(held), site.set_back)
+            held_marks |= marks
+        world.history.note_held(site.name, frozenset(held_marks), site.set_back)
         site.set_back = False
 
 
@@ -178,12 +199,12 @@ def excuse_void(world: World) -> None:
         running = {} if site.node is None else site.node.experiments
         memory = site.memory
         for key in memory.since | memory.copied.keys() if site.put_back else ():
-            known = memory.decisions.get(key)
-            record = known.record if known else memory.copied.get(key)
+            decision = memory.decisions.get(key)
+            record = decision.record if decision else memory.copied.get(key)
             if record is None or key[0] not in running or not record.reward:
                 continue
             if is_void(site, running[key[0]], key, record):
-                marks = marks_in(key[0], record.arm, worth(record))
+                marks = marks_in(key[0], record.arm, sums_of_decision(record))
                 final = {mark for mark in marks if mark[2] >= CLOSED}
                 world.history.excused |= marks if key in site.memory.since else final
                 if key in site.memory.since and site.put_back == 1 and not site.jumped:
@@ -196,27 +217,27 @@ def marks_at(world: World, site: Site, experiment: str, ledger: dict[str, Sums])
     twice = world.history.disks_lost and not world.strict
     try:
         return marks_of(experiment, ledger, twice)
-    except Garbled as error:
+    except ImpossibleSum as error:
         raise Violation(f"{site.name}: {error}") from error
 
 
 def check_whole(site: Site) -> None:
     """See that of each commit in which a process ended all is there or nothing."""
     memory = site.memory
-    left = []
+    undecided = []
     assert site.node is not None
     running = site.node.experiments
     for parts in memory.turns:
         if any(key[0] not in running for key, _ in parts):
-            left.append(parts)
+            undecided.append(parts)
             continue
-        found = set()
+        present = set()
         for key, reward in parts:
             record = memory.decisions[key].record if key in memory.decisions else None
-            found.add(record is not None and reward in (None, record.reward))
-        if len(found) > 1:
+            present.add(record is not None and reward in (None, record.reward))
+        if len(present) > 1:
             raise Violation(f"{site.name} kept some of one commit: {parts}")
-    memory.turns = left
+    memory.turns = undecided
 
 
 def folded_twice(exchange: Any) -> bool:
@@ -229,11 +250,11 @@ def folded_twice(exchange: Any) -> bool:
         absorbed = exchange._books.absorbed(origin)
         if any(absorbed.holds(each.incarnation) for each in exchange._books.of(origin)):
             return True  # more of an absorbed one, which counts when the origin has added it
-        seen: set[int] = set()
+        incarnations: set[int] = set()
         for entry in exchange._books.of(origin):
             folded = {incarnation for incarnation, _ in entry.folded}
-            below = {each for each in seen if each < entry.floor}
-            if seen & folded or below:
+            below = {each for each in incarnations if each < entry.floor}
+            if incarnations & folded or below:
                 return True
-            seen |= folded
+            incarnations |= folded
     return False

@@ -29,7 +29,7 @@ ENOUGH = 3  # schedules that fail
 
 
 @contextmanager
-def without(rule: str) -> Iterator[None]:
+def remove_rule(rule: str) -> Iterator[None]:
     """Play without a rule."""
     patches = RULES[rule]
     before = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
@@ -58,7 +58,7 @@ _examine = examine.Examiner.examine
 _begin = writer.Writer.__init__
 
 
-def _resume(self: Any, state: Any, clean: bool = False) -> None:
+def _resume_incarnation(self: Any, state: Any, clean: bool = False) -> None:
     number, _ = state["incarnation"]
     _restore(self, {**state, "incarnation": [number, self._process]}, True)
 
@@ -74,48 +74,48 @@ def _any_order(self: Any, entry: Any, now: float) -> str | None:
     return None
 
 
-def _echoed(self: Any, peer: str, message: Any, now: float) -> Any:
+def _accept_without_echo(self: Any, peer: str, message: Any, now: float) -> Any:
     if isinstance(message, FlowsMessage):
         message = replace(message, echo=self._boot)
     return _receive_flows(self, peer, message, now)
 
 
-def _merged(self: Any, message: Any, most: int) -> None:
+def _merge_digest(self: Any, message: Any, most: int) -> None:
     before = dict(self.holds)
     _hear(self, message, most)
     for key, seq in before.items():
         self.note(key, seq)
 
 
-def _taken_back(self: Any, committed: bool) -> None:
+def _commit_anyway(self: Any, committed: bool) -> None:
     _after(self, True)
 
 
-def _acknowledged(self: Any, decision_id: str, reward: float, time: float) -> RewardOutcome:
+def _acknowledge_failed(self: Any, decision_id: str, reward: float, time: float) -> RewardOutcome:
     try:
         return _reward(self, decision_id, reward, time)
     except StoreError:
         return RewardOutcome.NEW
 
 
-def _noted(self: Any, peer: str, message: Any, now: float) -> Any:
+def _note_answers(self: Any, peer: str, message: Any, now: float) -> Any:
     self.said = _receive_agent(self, peer, message, now)
     return self.said
 
 
-def _sent_anyway(self: Any, peer: str, message: Any, now: float) -> Any:
+def _send_anyway(self: Any, peer: str, message: Any, now: float) -> Any:
     try:
         return _receive(self, peer, message, now)
     except StoreError:
         return getattr(self.agent, "said", [])
 
 
-def _counted_again(self: Any, decision_id: str, reward: float, time: float) -> RewardOutcome:
+def _count_again(self: Any, decision_id: str, reward: float, time: float) -> RewardOutcome:
     outcome = _reward(self, decision_id, reward, time)
     if outcome is RewardOutcome.REPEATED:
         with self.transaction():
-            kept = self.decision(decision_id)
-            self._keeper.settle(kept)
+            decision = self.find_decision(decision_id)
+            self.participant_state.settle_reward(decision)
     return outcome
 
 
@@ -123,7 +123,7 @@ def _any_version(self: Any, record: Any, sender: Any, message: Any) -> bool:
     return _advance(self, record, sender, replace(message, flow=negative(record.flow)))
 
 
-def _lazily(self: Any, work: Callable[[], Any], durable: bool = True) -> Any:
+def _run_lazily(self: Any, work: Callable[[], Any], durable: bool = True) -> Any:
     return _run(self, work, False)
 
 
@@ -132,9 +132,9 @@ def _all_or_nothing(self: Any, message: Any) -> Any:
     return replace(examined, news=(), known=()) if examined.refused else examined
 
 
-def _trusting(self: Any, *given: Any) -> None:
+def _trust_disk(self: Any, *given: Any) -> None:
     _begin(self, *given)
-    self.ahead = False
+    self.ahead_of_disk = False
 
 
 def _by_the_clock(self: Any, seconds: float, now: float, newest: int) -> tuple[int, float]:
@@ -146,7 +146,7 @@ def _two_commits(self: Any, durable: bool = True) -> Any:
 
 
 RULES: dict[str, list[Patch]] = {
-    "origins: an incarnation is never resumed": [(origins.Origins, "restore", _resume)],
+    "origins: an incarnation is never resumed": [(origins.Origins, "restore", _resume_incarnation)],
     "origins: the higher seq wins": [
         (origins.Origins, "_is_news", lambda self, entry: True),
         (origins.Origins, "_take", _any_order),
@@ -163,37 +163,39 @@ RULES: dict[str, list[Patch]] = {
     "origins: what comes late of a folded one is added": [
         (overlaps, "add_difference", lambda own, entry: None),
     ],
-    "origins: a digest replaces what was held": [(digests.Neighbour, "hear", _merged)],
+    "origins: a digest replaces what was held": [(digests.Neighbour, "hear", _merge_digest)],
     "origins: signatures": [(examine.Examiner, "_is_signed", lambda *_: True)],
     "origins: a bad entry is refused alone": [(examine.Examiner, "examine", _all_or_nothing)],
-    "flows: only who heard us counts (echo)": [(flows.Flows, "receive", _echoed)],
+    "flows: only who heard us counts (echo)": [(flows.Flows, "receive", _accept_without_echo)],
     "flows: only a live boot counts": [(boots.Boots, "is_alive", lambda self, heard: True)],
     "flows: repeated messages are dropped": [
         (boots.Boots, "is_repeated", lambda self, boot, seq: False),
     ],
     "flows: forks are repaired": [(flows.Flows, "_advance_record", _any_version)],
     "store: memory goes back when a commit fails": [
-        (keeper.ParticipantState, "after", _taken_back)
+        (keeper.ParticipantState, "after_commit", _commit_anyway)
     ],
     "store: evidence is in the same commit": [
         (keeper.ParticipantState, "before_commit", lambda self: None)
     ],
-    "store: acknowledged means committed": [(Store, "reward", _acknowledged)],
-    "store: a reward counts once": [(Store, "reward", _counted_again)],
-    "store: a reward waits for the disk": [(file.StoreFile, "run", _lazily)],
+    "store: acknowledged means committed": [(Store, "add_reward", _acknowledge_failed)],
+    "store: a reward counts once": [(Store, "add_reward", _count_again)],
+    "store: a reward waits for the disk": [(file.StoreFile, "run_in_commit", _run_lazily)],
     "store: what was open in a copy put back is void": [
         (keeper.ParticipantState, "is_void", lambda self, decision: False),
     ],
     "store: a tick flushes decisions": [(file.StoreFile, "flush", lambda self: None)],
-    "store: a start syncs what it finds": [(writer.Writer, "__init__", _trusting)],
+    "store: a start syncs what it finds": [(writer.Writer, "__init__", _trust_disk)],
     "store: a transaction is one commit": [(Store, "transaction", _two_commits)],
-    "store: forgotten by the time that went by": [(ages.DecisionAges, "older", _by_the_clock)],
+    "store: forgotten by the time that went by": [
+        (ages.DecisionAges, "find_older_than", _by_the_clock)
+    ],
     "store: it belongs to one name": [
-        (claim.StoreClaim, "check", lambda self, connection, path: None)
+        (claim.StoreClaim, "check_file", lambda self, connection, path: None)
     ],
     "node: nothing is sent before its commit": [
-        (LiveExperiment, "receive", _sent_anyway),
-        (Agent, "receive", _noted),
+        (LiveExperiment, "receive", _send_anyway),
+        (Agent, "receive", _note_answers),
     ],
     "node: a neighbour has a budget": [
         (inbox.Inbox, "admit_message", lambda self, peer, size: True)
@@ -201,18 +203,23 @@ RULES: dict[str, list[Patch]] = {
 }
 
 
-def table(schedules: int, run: Callable[[int, str], bool]) -> Iterator[tuple[str, dict[str, str]]]:
+def count_failures(
+    schedules: int, run: Callable[[int, str], bool]
+) -> Iterator[tuple[str, dict[str, str]]]:
     """For each rule, how many schedules of each exchange fail without it, up to `ENOUGH`."""
     for rule in RULES:
         only = {"origins": ("origins",), "flows": ("flows",)}
         exchanges = only.get(rule.partition(":")[0], ("origins", "flows"))
-        with without(rule):
-            yield rule, {exchange: _found(exchange, schedules, run) for exchange in exchanges}
+        with remove_rule(rule):
+            yield (
+                rule,
+                {exchange: _count_failed(exchange, schedules, run) for exchange in exchanges},
+            )
 
 
-def _found(exchange: str, schedules: int, run: Callable[[int, str], bool]) -> str:
-    failed = played = 0
-    while played < schedules and failed < ENOUGH:
-        failed += run(played, exchange)
-        played += 1
-    return f"{failed} of {played}"
+def _count_failed(exchange: str, schedules: int, run: Callable[[int, str], bool]) -> str:
+    failed = n_played = 0
+    while n_played < schedules and failed < ENOUGH:
+        failed += run(n_played, exchange)
+        n_played += 1
+    return f"{failed} of {n_played}"

@@ -14,19 +14,19 @@ from simulation.world import Site, World
 
 def link(world: World, a: int, b: int) -> None:
     """Make two agents neighbours, at one end or at both."""
-    one = site_of(world, a)
-    other = site_of(world, b)
-    if one is not other:
-        connect(world, one, other.name, b)
+    first = site_of(world, a)
+    second = site_of(world, b)
+    if first is not second:
+        add_neighbour(world, first, second.name, b)
         if b % 3:
-            connect(world, other, one.name, b)
+            add_neighbour(world, second, first.name, b)
 
 
-def connect(world: World, site: Site, name: str, b: int) -> None:
+def add_neighbour(world: World, site: Site, name: str, b: int) -> None:
     """Add a neighbour."""
     if name not in site.neighbours:
         site.neighbours.append(name)
-        change(world, site, b)
+        apply_settings(world, site, b)
 
 
 def unlink(world: World, a: int, b: int) -> None:
@@ -34,7 +34,7 @@ def unlink(world: World, a: int, b: int) -> None:
     site = site_of(world, a)
     if site.neighbours:
         site.neighbours.pop(b % len(site.neighbours))
-        change(world, site, b)
+        apply_settings(world, site, b)
 
 
 def arms(world: World, a: int, b: int) -> None:
@@ -46,8 +46,8 @@ def arms(world: World, a: int, b: int) -> None:
     if arm not in before:
         site.experiments[experiment] = (*before, arm)
     elif len(before) > 1:
-        site.experiments[experiment] = tuple(each for each in before if each != arm)
-    change(world, site, b)
+        site.experiments[experiment] = tuple(name for name in before if name != arm)
+    apply_settings(world, site, b)
 
 
 def silence(world: World, a: int, b: int) -> None:
@@ -55,7 +55,7 @@ def silence(world: World, a: int, b: int) -> None:
     site = site_of(world, a)
     if world.plan.silences:
         site.silence = world.plan.silences[b % len(world.plan.silences)]
-        change(world, site, b)
+        apply_settings(world, site, b)
 
 
 def experiments(world: World, a: int, b: int) -> None:
@@ -66,21 +66,21 @@ def experiments(world: World, a: int, b: int) -> None:
         site.experiments[name] = world.plan.arms
     elif len(site.experiments) > 1:
         del site.experiments[name]
-    change(world, site, b)
+    apply_settings(world, site, b)
 
 
-def change(world: World, site: Site, b: int) -> None:
+def apply_settings(world: World, site: Site, b: int) -> None:
     """Let a running process take in its new settings, by reload or by restart."""
     if site.node is None:
         return
     if b // 5 % 3:
         node = site.node
-        settings = world.settings(site)
-        got = world.attempt(site, lambda: node.reload(settings))
-        site.stale = isinstance(got, StoreError)
+        settings = world.settings_of(site)
+        outcome = world.try_at_site(site, lambda: node.reload(settings))
+        site.stale = isinstance(outcome, StoreError)
         if site.node is not None:
-            world.hurry(site, node)
-            world.compare(site)
+            world.shorten_periods(site, node)
+            world.compare_disk(site)
             follow = {
                 (e.reward_window.window, e.reward_window.default_reward)
                 for e in experiments_of(site)
@@ -88,8 +88,8 @@ def change(world: World, site: Site, b: int) -> None:
             if not site.stale and follow != {site.silence}:
                 raise Violation(f"{site.name} goes by {follow} in place of {site.silence}")
     else:
-        world.stop(site)
-        world.start(site)
+        world.stop_process(site)
+        world.start_process(site)
 
 
 def experiments_of(site: Site) -> list[LiveExperiment]:
@@ -100,11 +100,11 @@ def experiments_of(site: Site) -> list[LiveExperiment]:
 def rename(world: World, a: int, b: int) -> None:
     """Start a store under another name: it must be refused, with nothing changed."""
     site = site_of(world, a)
-    world.stop(site)
+    world.stop_process(site)
     if site.node is not None or site.disk.fault or site.disk.failing or not site.memory.decisions:
         return
     with contextlib.suppress(ValueError):
-        world.make(site, world.settings(site, "renamed"))
+        world.create_node(site, world.settings_of(site, "renamed"))
         raise Violation(f"the store of {site.name} was taken by another name")
 
 
@@ -118,13 +118,17 @@ def control(world: World, a: int, b: int) -> None:
     experiment = node.experiments[name]
     arm = world.plan.arms[b % len(world.plan.arms)]
 
-    def ask() -> object:
+    def send_control() -> object:
         with contextlib.suppress(Conflict):
             if b % 4 == 0:
                 return experiment.resume()
             return (experiment.pin if b % 4 == 1 else experiment.pause)(arm)
         return None
 
-    got = world.attempt(site, ask)
-    if got is not Killed and not isinstance(got, StoreError) and experiment.controls.is_operator:
+    outcome = world.try_at_site(site, send_control)
+    if (
+        outcome is not Killed
+        and not isinstance(outcome, StoreError)
+        and experiment.controls.is_operator
+    ):
         site.memory.note_control(name, experiment.controls)

@@ -28,13 +28,13 @@ class Post:
     seen: list[Letter] = field(default_factory=list)
     groups: dict[str, int] = field(default_factory=dict)  # a partition: which side each is on
 
-    def send(self, letter: Letter) -> None:
+    def queue_letter(self, letter: Letter) -> None:
         """Take a message; it is lost if a partition is in between."""
         if self.groups.get(letter.sender, 0) == self.groups.get(letter.receiver, 0):
             self.waiting.append(letter)
             del self.waiting[:-MOST_WAITING]
 
-    def take(self, index: int, repeat: bool = False) -> Letter | None:
+    def take_letter(self, index: int, repeat: bool = False) -> Letter | None:
         """One of those that wait, which stays if it is to come again; None: nothing waits."""
         if not self.waiting:
             return None
@@ -63,7 +63,7 @@ class Mailbox:
         check_size(payload, MAX_BYTES)
         self.event()
         if not self.closed:
-            self.post.send(Letter(self.name, peer, bytes(payload)))
+            self.post.queue_letter(Letter(self.name, peer, bytes(payload)))
         self.event()
 
     def connected(self) -> dict[str, bool]:

@@ -138,32 +138,32 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
         links = (*links, *((name, "z") for name in names if draw.random() < 0.7))
     weights = WORK | TALK
     for kind in kinds:
-        for what, weight in TROUBLE[kind].items():
-            weights[what] = weights.get(what, 0) + weight
+        for step, weight in TROUBLE[kind].items():
+            weights[step] = weights.get(step, 0) + weight
     window = draw.choice((None, None, 5.0, 20.0))
     steps = draw.choices(list(weights), list(weights.values()), k=draw.randint(5, LONGEST))
     focus = draw.randrange(10_000)
     numbered = [
-        (what, focus if draw.random() < FOCUS else draw.randrange(10_000), draw.randrange(10_000))
-        for what in steps
+        (step, focus if draw.random() < FOCUS else draw.randrange(10_000), draw.randrange(10_000))
+        for step in steps
     ]
     for kind in kinds:
         if kind in SCENES and draw.random() < 0.8:
             at = draw.randint(0, len(numbered))
-            scene = (what.partition("+") for what in draw.choice(SCENES[kind]).split())
+            scene = (step.partition("+") for step in draw.choice(SCENES[kind]).split())
             numbered[at:at] = [
-                (what, focus + int(next_ or 0), draw.randrange(10_000))
-                for what, _, next_ in scene
+                (step, focus + int(next_ or 0), draw.randrange(10_000))
+                for step, _, next_ in scene
                 if draw.random() < 0.93
             ]
     eager = exchange == "origins" and draw.random() < 0.6
     if eager and draw.random() < 0.6:
-        numbered[:0] = [(what, focus, draw.randrange(10_000)) for what in OLD.split()]
+        numbered[:0] = [(step, focus, draw.randrange(10_000)) for step in OLD.split()]
     experiments = draw.choice(EXPERIMENTS)
     default = None if window is None else draw.choice(DEFAULTS)
     silences = tuple(SILENCES)
     if exchange == "flows" and "losses" in kinds:  # a new store tells closed decisions or does not
-        silences = tuple(each for each in silences if (each[1] == 0.0) == (default == 0.0))
+        silences = tuple(silence for silence in silences if (silence[1] == 0.0) == (default == 0.0))
     return Plan(
         seed,
         exchange,
@@ -187,7 +187,7 @@ def floors_are_safe(steps: list[Step], sites: int) -> bool:
     It does in the hundreds of restarts that this takes, and here in a few, unless a neighbour's
     disk is set back as well, a link is removed, or new incarnations are dated before old ones.
     """
-    back = {a % sites for what, a, _ in steps if what in ("set_back", "lose", "rewind")}
+    back = {a % sites for step, a, _ in steps if step in ("set_back", "lose", "rewind")}
     return not back or (
-        len(back) == 1 and all(what not in ("unlink", "clock") for what, _, _ in steps)
+        len(back) == 1 and all(step not in ("unlink", "clock") for step, _, _ in steps)
     )

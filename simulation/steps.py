@@ -9,9 +9,9 @@ from simulation.agents import LIAR
 from simulation.applications import site_of
 from simulation.disk import Volume
 from simulation.fading import epoch
-from simulation.freeze import Frozen
+from simulation.freeze import FrozenProcess
 from simulation.history import Memory
-from simulation.liar import lie
+from simulation.liar import make_lies
 from simulation.post import Letter
 from simulation.turns import turn
 from simulation.world import Backup, Site, Snapshot, World
@@ -21,13 +21,13 @@ from simulation.world import Backup, Site, Snapshot, World
 
 def tick(world: World, a: int, b: int) -> None:
     """One round of upkeep at one site."""
-    world.tick(site_of(world, a))
+    world.tick_site(site_of(world, a))
 
 
 def tick_all(world: World, a: int, b: int) -> None:
     """One round of upkeep at all."""
     for site in world.sites.values():
-        world.tick(site)
+        world.tick_site(site)
 
 
 def gossip(world: World, a: int, b: int) -> None:
@@ -44,15 +44,15 @@ def mingle(world: World, a: int, b: int) -> None:
 
 def deliver(world: World, a: int, b: int) -> None:
     """Deliver one message, the oldest or any other."""
-    world.deliver(world.post.take(a if b % 2 else 0))
+    world.deliver_letter(world.post.take_letter(a if b % 2 else 0))
 
 
 def deliver_to(world: World, a: int, b: int) -> None:
     """Deliver all that waits for one site."""
     name = site_of(world, a).name
-    for letter in [each for each in world.post.waiting if each.receiver == name]:
+    for letter in [waiting for waiting in world.post.waiting if waiting.receiver == name]:
         world.post.waiting.remove(letter)
-        world.deliver(letter)
+        world.deliver_letter(letter)
 
 
 def drop(world: World, a: int, b: int) -> None:
@@ -64,13 +64,13 @@ def drop(world: World, a: int, b: int) -> None:
 
 def repeat_message(world: World, a: int, b: int) -> None:
     """Deliver a message that will come again."""
-    world.deliver(world.post.take(a, repeat=True))
+    world.deliver_letter(world.post.take_letter(a, repeat=True))
 
 
 def replay(world: World, a: int, b: int) -> None:
     """Deliver a message that was delivered long ago."""
     if world.post.seen:
-        world.deliver(world.post.seen[a % len(world.post.seen)])
+        world.deliver_letter(world.post.seen[a % len(world.post.seen)])
 
 
 def shuffle(world: World, a: int, b: int) -> None:
@@ -99,50 +99,50 @@ def heal(world: World, a: int, b: int) -> None:
 def start(world: World, a: int, b: int) -> None:
     """Start the processes that are down, or one of them."""
     for site in [site_of(world, a)] if b % 2 else list(world.sites.values()):
-        world.start(site)
+        world.start_process(site)
 
 
 def stop(world: World, a: int, b: int) -> None:
     """Stop a process, and start it again at once or not."""
-    world.stop(site_of(world, a))
+    world.stop_process(site_of(world, a))
     if b % 2:
-        world.start(site_of(world, a))
+        world.start_process(site_of(world, a))
 
 
 def kill(world: World, a: int, b: int) -> None:
     """Kill a process that does nothing."""
-    world.end(site_of(world, a))
+    world.end_process(site_of(world, a))
     if b % 2:
-        world.start(site_of(world, a))
+        world.start_process(site_of(world, a))
 
 
 def power(world: World, a: int, b: int) -> None:
     """The power fails: what was not synced is gone."""
-    world.end(site_of(world, a), power=True)
+    world.end_process(site_of(world, a), power=True)
     if b % 2:
-        world.start(site_of(world, a))
+        world.start_process(site_of(world, a))
 
 
 def bomb(world: World, a: int, b: int) -> None:
     """The process ends at one of its next statements, commits or messages."""
     fault = ("kill", "kill", "power", "torn")[b % 4]
-    site_of(world, a).disk.wait_for(fault, b // 4 % 30)
+    site_of(world, a).disk.schedule_fault(fault, b // 4 % 30)
 
 
 def failing(world: World, a: int, b: int) -> None:
     """After some more events the disk is full, or fails to sync, for some writes."""
-    site_of(world, a).disk.wait_for(str(1 + b % 3), b // 3 % 12)
+    site_of(world, a).disk.schedule_fault(str(1 + b % 3), b // 3 % 12)
 
 
 def backup(world: World, a: int, b: int) -> None:
     """Copy a volume while the agent runs, or at rest."""
     site = site_of(world, a)
     if b % 3 == 0:
-        world.stop(site)
-    held = world.history.held.get(site.name, frozenset())
-    site.backups.append(Backup(site.disk.copy(), site.memory.copy(), held))
+        world.stop_process(site)
+    marks = world.history.held.get(site.name, frozenset())
+    site.backups.append(Backup(site.disk.copy_files(), site.memory.copy_memory(), marks))
     if b % 2:
-        world.start(site)
+        world.start_process(site)
 
 
 def snapshot(world: World, a: int, b: int) -> None:
@@ -153,9 +153,9 @@ def snapshot(world: World, a: int, b: int) -> None:
     site = site_of(world, a)
     mingle(world, a, b)
     if site.node is not None and settled_at(site):
-        held = world.history.held.get(site.name, frozenset())
-        backup = Backup(site.disk.copy(), site.memory.copy(), held)
-        site.snapshots.append(Snapshot(backup, Frozen(site.node), site.clock))
+        marks = world.history.held.get(site.name, frozenset())
+        backup = Backup(site.disk.copy_files(), site.memory.copy_memory(), marks)
+        site.snapshots.append(Snapshot(backup, FrozenProcess(site.node), site.clock))
 
 
 def settled_at(site: Site) -> bool:
@@ -175,13 +175,13 @@ def rewind(world: World, a: int, b: int) -> None:
     """
     site = site_of(world, a)
     if site.snapshots:
-        world.end(site)
-        world.look()
+        world.end_process(site)
+        world.check_sites()
         put_back = site.snapshots[b // 2 % len(site.snapshots)]
-        before = site.memory.marks(world.plan.experiments)
+        before = site.memory.marks_of_rewards(world.plan.experiments)
         restore_disk(world, site, put_back.backup)
-        world.history.excused |= before - site.memory.marks(world.plan.experiments)
-        site.node = put_back.frozen.thaw(site.disk)
+        world.history.excused |= before - site.memory.marks_of_rewards(world.plan.experiments)
+        site.node = put_back.frozen.thaw_process(site.disk)
         site.rewound = True
         node = site.node
         now = set(node.neighbours), set(node.experiments)
@@ -193,32 +193,34 @@ def set_back(world: World, a: int, b: int) -> None:
     """Put an old copy of a volume back."""
     site = site_of(world, a)
     if site.backups:
-        world.end(site) if b % 2 else world.stop(site)
-        world.look()
+        world.end_process(site) if b % 2 else world.stop_process(site)
+        world.check_sites()
         replace_disk(world, site, site.backups[b // 2 % len(site.backups)])
 
 
 def lose(world: World, a: int, b: int) -> None:
     """Lose a disk; the agent starts again with an empty one."""
     site = site_of(world, a)
-    world.end(site)
-    world.look()
+    world.end_process(site)
+    world.check_sites()
     replace_disk(world, site, Backup(Volume(), Memory(), frozenset()))
 
 
 def replace_disk(world: World, site: Site, backup: Backup) -> None:
     """Another disk in the place of the old one."""
     restore_disk(world, site, backup)
-    world.start(site)
+    world.start_process(site)
 
 
 def restore_disk(world: World, site: Site, backup: Backup) -> None:
     """Put the files of a backup back, and what must be on them."""
-    site.disk.put_back(backup.volume)
-    site.memory = backup.memory.copy()
+    site.disk.restore_files(backup.volume)
+    site.memory = backup.memory.copy_memory()
     site.memory.since.clear()
     decisions = site.memory.decisions.items()
-    site.memory.copied |= {k: known.record for k, known in decisions if known.record.closed is None}
+    site.memory.copied |= {
+        k: decision.record for k, decision in decisions if decision.record.closed is None
+    }
     site.memory.copied |= dict.fromkeys(site.memory.maybe)
     world.history.held[site.name] = backup.held
     site.set_back = world.history.disks_lost = True
@@ -240,8 +242,8 @@ def tell_lies(world: World, a: int, b: int) -> None:
     near = [site for site in world.sites.values() if LIAR in site.neighbours]
     if near:
         site = near[a % len(near)]
-        for payload in lie(world, site, b):
-            world.deliver(Letter(LIAR, site.name, payload))
+        for payload in make_lies(world, site, b):
+            world.deliver_letter(Letter(LIAR, site.name, payload))
 
 
 _PLAIN: tuple[Callable[[World, int, int], None], ...] = (
@@ -253,10 +255,14 @@ _PLAIN: tuple[Callable[[World, int, int], None], ...] = (
     *(operators.link, operators.unlink, operators.arms, operators.experiments, operators.rename),
     *(operators.control, operators.silence, epoch),
 )
-STEPS = {each.__name__: each for each in _PLAIN} | {"repeat": repeat_message, "lie": tell_lies}
+# a schedule names a step by the name of its function
+STEPS = {function.__name__: function for function in _PLAIN} | {
+    "repeat": repeat_message,
+    "lie": tell_lies,
+}
 
 
-def play(world: World, what: str, a: int, b: int) -> None:
-    """Do one step, and look at what came of it."""
-    STEPS[what](world, a, b)
-    world.look()
+def play_step(world: World, step: str, a: int, b: int) -> None:
+    """Play one step of a schedule, then check all sites."""
+    STEPS[step](world, a, b)
+    world.check_sites()

@@ -8,10 +8,10 @@ from typing import Any, cast
 from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.http.request_batches import BatchRequest, RequestBatcher
 from posse.live.store import Conflict, DecisionRecord, StoreError
-from simulation.applications import first, site_of
+from simulation.applications import check_first_reward, site_of
 from simulation.bits import MOST_BITS, reward_of
 from simulation.disk import Killed
-from simulation.history import Key, Known, Violation
+from simulation.history import Key, KnownDecision, Violation
 from simulation.world import Site, World
 
 
@@ -19,7 +19,7 @@ class _Traffic:
     """What a server counts."""
 
     def __init__(self) -> None:
-        self.played: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.decisions_by_arm: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
 
 def turn(world: World, a: int, b: int) -> None:
@@ -32,66 +32,68 @@ def turn(world: World, a: int, b: int) -> None:
     wishes: list[Key] = []
     for nth, (name, experiment) in enumerate(site.node.experiments.items()):
         number = b // (nth + 1)
-        open_ = _open(site, name)
-        chosen = [open_[(number + i) % len(open_)] for i in range(number % 3)] if open_ else []
+        open_ = _list_open(site, name)
+        keys = [open_[(number + i) % len(open_)] for i in range(number % 3)] if open_ else []
         fresh = [world.new_key(site, name) for _ in range(number // 3 % 3)]
-        for key in dict.fromkeys(chosen):
-            _give(world, rewards, key, site.memory.decisions[key].record.arm)
+        for key in dict.fromkeys(keys):
+            _draw_reward(world, rewards, key, site.memory.decisions[key].record.arm)
         arm = experiment.agent.arm_names[number % len(experiment.agent.arm_names)]
         if fresh and number % 2:  # decided and rewarded in one request, of an arm that is known
-            _give(world, rewards, fresh[0], arm)
-        asked = [(key[1], reward) for key, reward in rewards.items() if key[0] == name]
+            _draw_reward(world, rewards, fresh[0], arm)
+        requested = [(key[1], reward) for key, reward in rewards.items() if key[0] == name]
         questions.append(
             BatchRequest(
                 experiment,
-                asked,
+                requested,
                 [DecisionRequest(key[1], [arm] if number % 2 else None) for key in fresh],
             )
         )
         wishes += fresh
     turns = RequestBatcher(site.node, cast(Any, _Traffic()))
-    given = {key: world.given(site, key, reward) for key, reward in rewards.items()}
-    got = world.attempt(site, lambda: turns.commit_batch(questions))
-    if got is Killed:
+    outcomes = {key: world.outcome_of(site, key, reward) for key, reward in rewards.items()}
+    result = world.try_at_site(site, lambda: turns.commit_batch(questions))
+    if result is Killed:
         for key in [*wishes, *rewards]:
             site.memory.maybe.setdefault(key, [])
         for key in rewards:
-            site.memory.maybe[key].append(given[key])
+            site.memory.maybe[key].append(outcomes[key])
         site.memory.turns.append([*((key, None) for key in wishes), *rewards.items()])
-    elif isinstance(got, StoreError):
-        world.compare(site)
+    elif isinstance(result, StoreError):
+        world.compare_disk(site)
         for key in wishes:
             if site.node.experiments[key[0]].store.find_decision(key[1]) is not None:
                 raise Violation(f"{site.name} kept {key} of a commit that failed")
     else:
         for question in questions:
-            _note(world, site, question)
+            _note_answer(world, site, question)
 
 
-def _open(site: Site, name: str) -> list[Key]:
-    known = site.memory.decisions.items()
-    return [key for key, each in known if key[0] == name and each.record.settled is None]
+def _list_open(site: Site, name: str) -> list[Key]:
+    decisions = site.memory.decisions.items()
+    return [
+        key for key, decision in decisions if key[0] == name and decision.record.settled is None
+    ]
 
 
-def _give(world: World, rewards: dict[Key, float], key: Key, arm: str) -> None:
+def _draw_reward(world: World, rewards: dict[Key, float], key: Key, arm: str) -> None:
     if world.history.bits.get((key[0], arm), 0) < MOST_BITS:
         bit = world.history.next_bit(key[0], arm)
         world.history.given.add((key[0], arm, bit))
         rewards[key] = reward_of(bit)
 
 
-def _note(world: World, site: Site, question: BatchRequest) -> None:
+def _note_answer(world: World, site: Site, question: BatchRequest) -> None:
     """Remember what was answered."""
     name = question.experiment.name
-    for made in question.decisions:
-        if isinstance(made, DecisionRecord):
-            site.memory.decisions[name, made.id] = Known(made, made=site.steady)
-            world.history.acknowledge((name, made.id), made)
-        elif not isinstance(made, Conflict):
-            raise Violation(f"{site.name} answered {made!r} to a question")
-    for given, outcome in zip(question.rewards, question.outcomes, strict=True):
-        assert not isinstance(given, ValueError)
-        key = name, given[0]
+    for decision in question.decisions:
+        if isinstance(decision, DecisionRecord):
+            site.memory.decisions[name, decision.id] = KnownDecision(decision, made=site.steady)
+            world.history.note_acknowledged((name, decision.id), decision)
+        elif not isinstance(decision, Conflict):
+            raise Violation(f"{site.name} answered {decision!r} to a question")
+    for reward, outcome in zip(question.rewards, question.outcomes, strict=True):
+        assert not isinstance(reward, ValueError)
+        key = name, reward[0]
         if key not in site.memory.decisions:  # nothing was left to play
             continue
-        first(world, site, key, given[1], outcome)
+        check_first_reward(world, site, key, reward[1], outcome)

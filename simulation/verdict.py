@@ -10,35 +10,35 @@ from typing import Any
 from posse.live.exchange.ledger import minus, plus, total
 from posse.live.exchange.quanta import PER_UNIT
 from simulation import disk as disks
-from simulation.agents import LIAR, folding
-from simulation.applications import repeat
-from simulation.bits import Mark, Sums, narrow, worth
+from simulation.agents import LIAR, fold_early
+from simulation.applications import repeat_requests
+from simulation.bits import Mark, Sums, drop_signs, sums_of_decision
 from simulation.fading import judge_fading
 from simulation.history import Violation
 from simulation.looking import is_void, marks_at
 from simulation.schedule import Plan
-from simulation.steps import play
+from simulation.steps import play_step
 from simulation.world import World, make_folder, remove_folder
 
 MOST_ROUNDS = 60
 
 
-def run(plan: Plan) -> str | None:
-    """Play a schedule: None, or what was broken."""
-    with folder() as path, folding(plan.eager, plan.floors):
-        disks.install()
+def run_plan(plan: Plan) -> str | None:
+    """Play a schedule; return None, or the promise that was broken."""
+    with open_folder() as path, fold_early(plan.eager, plan.floors):
+        disks.install_disks()
         world = World(plan, path)
         try:
             for number, step in enumerate(plan.steps):
                 try:
-                    play(world, *step)
+                    play_step(world, *step)
                 except Violation as violation:
                     return f"step {number} {step}: {violation}"
             try:
-                heal(world)
-                settle(world)
-                judge(world)
-                restarted(world)
+                end_faults(world)
+                wait_for_rest(world)
+                judge_world(world)
+                judge_restart(world)
             except Violation as violation:
                 return f"at rest: {violation}"
             return None
@@ -47,8 +47,8 @@ def run(plan: Plan) -> str | None:
 
 
 @contextlib.contextmanager
-def folder() -> Iterator[Any]:
-    """A folder for one run."""
+def open_folder() -> Iterator[Any]:
+    """Yield a folder for one run."""
     path = make_folder()
     try:
         yield path
@@ -56,7 +56,7 @@ def folder() -> Iterator[Any]:
         remove_folder(path)
 
 
-def heal(world: World) -> None:
+def end_faults(world: World) -> None:
     """End all faults: disks work, links are there at both ends, every process runs."""
     world.post.groups = {}
     for site in world.sites.values():
@@ -67,28 +67,28 @@ def heal(world: World) -> None:
         if set(near) != set(site.neighbours) or added or site.stale:
             site.neighbours = near
             site.experiments |= dict.fromkeys(added, world.plan.arms)
-            world.stop(site)
-        world.start(site)
+            world.stop_process(site)
+        world.start_process(site)
         if site.node is None:
             raise Violation(f"{site.name} does not start on a disk that works")
-    world.look()
+    world.check_sites()
 
 
-def settle(world: World) -> None:
+def wait_for_rest(world: World) -> None:
     """Let all messages arrive until nothing is lacking, and some rounds more."""
     # one put back with its memory knows of what it was told then, and must first be contradicted
     least = 15 if any(what == "rewind" for what, _, _ in world.plan.steps) else 3
-    more = least
+    rounds = least
     for _ in range(MOST_ROUNDS):
         for site in world.sites.values():
-            world.tick(site)
+            world.tick_site(site)
         world.deliver_all()
         if not at_rest(world):
-            more = least
-        elif not more:
+            rounds = least
+        elif not rounds:
             break
-        more -= 1
-    world.look()
+        rounds -= 1
+    world.check_sites()
 
 
 def at_rest(world: World) -> bool:
@@ -114,11 +114,11 @@ def controls_agree(world: World) -> bool:
     """Whether the same arms are pinned and paused at all agents."""
     for name in world.plan.experiments if world.plan.operators else ():
         nodes = [site.node for site in world.sites.values() if site.node is not None]
-        held = [
+        all_controls = [
             node.experiment(name).controls.describe_status(world.plan.arms)["network"]
             for node in nodes
         ]
-        if any(each != held[0] for each in held):
+        if any(controls != all_controls[0] for controls in all_controls):
             return False
     return True
 
@@ -128,15 +128,19 @@ def site_ledgers(world: World, name: str) -> list[object]:
     node = world.sites[name].node
     assert node is not None
     return [
-        sorted((arm, v) for arm, v in each.evidence()["held"].items() if not arm.startswith("lie"))
-        for each in (node.experiments[name] for name in world.plan.experiments)
+        sorted(
+            (arm, v)
+            for arm, v in experiment.evidence()["held"].items()
+            if not arm.startswith("lie")
+        )
+        for experiment in (node.experiments[name] for name in world.plan.experiments)
     ]
 
 
-def judge(world: World) -> None:
+def judge_world(world: World) -> None:
     """See that nothing was lost or doubled, and that all agree."""
     world.strict = True
-    world.look()
+    world.check_sites()
     if not controls_agree(world):
         raise Violation("agents do not agree on what is pinned and paused")
     if not at_rest(world):
@@ -150,8 +154,8 @@ def judge(world: World) -> None:
             judge_flows(world, name)
     for site in world.sites.values():
         for key in list(site.memory.decisions):
-            repeat(world, site, key)
-    world.look()
+            repeat_requests(world, site, key)
+    world.check_sites()
 
 
 def judge_origins(world: World, experiment: str) -> None:
@@ -159,18 +163,18 @@ def judge_origins(world: World, experiment: str) -> None:
     ledgers = {}
     for site in world.sites.values():
         assert site.node is not None
-        held = site.node.experiment(experiment).evidence()["held"]
-        ledgers[site.name] = narrow(held, closed=True)
-    one, *others = ledgers.values()
-    if any(other != one for other in others):
+        evidence = site.node.experiment(experiment).evidence()["held"]
+        ledgers[site.name] = drop_signs(evidence, closed=True)
+    first_ledger, *further_ledgers = ledgers.values()
+    if any(ledger != first_ledger for ledger in further_ledgers):
         raise Violation(f"agents disagree for ever: {ledgers}")
     site = next(iter(world.sites.values()))
-    judge_marks(world, experiment, marks_at(world, site, experiment, one))
-    everything = total(site.memory.ledger(experiment) for site in world.sites.values())
-    if not world.history.disks_lost and one != everything:
-        raise Violation(f"all hold {one}, and not {everything}")
+    judge_marks(world, experiment, marks_at(world, site, experiment, first_ledger))
+    everything = total(site.memory.sum_by_arm(experiment) for site in world.sites.values())
+    if not world.history.disks_lost and first_ledger != everything:
+        raise Violation(f"all hold {first_ledger}, and not {everything}")
     if not world.history.untold:
-        judge_counts(world, experiment, one)
+        judge_counts(world, experiment, first_ledger)
 
 
 def judge_marks(world: World, experiment: str, marks: Collection[Mark]) -> None:
@@ -180,15 +184,15 @@ def judge_marks(world: World, experiment: str, marks: Collection[Mark]) -> None:
         raise Violation(f"all lack acknowledged rewards: {sorted(missing)}")
     if world.history.untold:
         return
-    if kept := history.void & set(marks):
-        raise Violation(f"rewards of void decisions are still counted: {sorted(kept)}")
+    if still_counted := history.void & set(marks):
+        raise Violation(f"rewards of void decisions are still counted: {sorted(still_counted)}")
     for key, rewards in history.rewards.items():
-        site = next(each for name, each in world.sites.items() if key[1].startswith(name))
+        site = next(candidate for name, candidate in world.sites.items() if key[1].startswith(name))
         if site.put_back == 1 and not site.jumped and len(rewards & set(marks)) > 1:
             raise Violation(f"{key} counts twice: {sorted(rewards)}")
 
 
-def judge_counts(world: World, experiment: str, held: dict[str, Sums]) -> None:
+def judge_counts(world: World, experiment: str, sums_by_arm: dict[str, Sums]) -> None:
     """No more decisions count, or are closed, than ever were, and all that are on disk.
 
     But what was taken back of void decisions.
@@ -197,16 +201,16 @@ def judge_counts(world: World, experiment: str, held: dict[str, Sums]) -> None:
     for site in world.sites.values():
         assert site.node is not None
         running = site.node.experiment(experiment)
-        for key, known in site.memory.decisions.items():
-            record = known.record
-            sums = worth(known.record)
+        for key, decision in site.memory.decisions.items():
+            record = decision.record
+            sums = sums_of_decision(decision.record)
             if key[0] != experiment:
                 continue
             void = bool(site.put_back) and is_void(site, running, key, record)
             least[record.arm, 3] += bool(sums[3]) and not (void and record.assumed is None)
             least[record.arm, 2] += bool(sums[2]) and not void
-    for arm in {*held, *(arm for arm, _ in least)}:
-        row = held.get(arm, (0, 0, 0, 0))
+    for arm in {*sums_by_arm, *(arm for arm, _ in least)}:
+        row = sums_by_arm.get(arm, (0, 0, 0, 0))
         place = (experiment, arm)
         for at, ever in ((3, world.history.counted[place]), (2, world.history.closed[place])):
             if not least[arm, at] <= row[at] // PER_UNIT <= len(ever):
@@ -228,29 +232,33 @@ def judge_flows(world: World, experiment: str) -> None:
             if peer not in exchanges:
                 flowed.append(flow)  # to a disk that was lost
                 continue
-            other, opposite = exchanges[peer].records().get(identity, (0, {}))
-            if version != other or plus(flow, opposite):
-                raise Violation(f"ends of an edge differ: {version} {flow} and {other} {opposite}")
-    own = total(exchange.own() for exchange in exchanges.values())
+            opposite_version, opposite = exchanges[peer].records().get(identity, (0, {}))
+            if version != opposite_version or plus(flow, opposite):
+                raise Violation(
+                    f"ends of an edge differ: {version} {flow} and {opposite_version} {opposite}"
+                )
+    observed = total(exchange.own() for exchange in exchanges.values())
     level = total(exchange.level() for exchange in exchanges.values())
-    if plus(level, total(flowed)) != own:
-        raise Violation(f"levels {level} do not sum up to what was observed: {minus(level, own)}")
+    if plus(level, total(flowed)) != observed:
+        raise Violation(
+            f"levels {level} do not sum up to what was observed: {minus(level, observed)}"
+        )
     if flowed and not world.history.disks_lost:
         raise Violation("evidence flowed to an identity that nobody has")
 
 
-def restarted(world: World) -> None:
+def judge_restart(world: World) -> None:
     """After a restart of all every agent knows what it knew."""
     before = {}
     for site in world.sites.values():
         assert site.node is not None
         before[site.name] = {n: e.evidence() for n, e in site.node.experiments.items()}
-        world.stop(site)
+        world.stop_process(site)
     for site in world.sites.values():
-        world.start(site)
+        world.start_process(site)
         assert site.node is not None
         if {n: e.evidence() for n, e in site.node.experiments.items()} != before[site.name]:
             raise Violation(f"{site.name} knows something else after a restart")
         for key in list(site.memory.decisions)[:5]:
-            repeat(world, site, key)
-    world.look()
+            repeat_requests(world, site, key)
+    world.check_sites()

@@ -19,12 +19,12 @@ from posse.live.process import assemble_node
 from posse.live.store import Conflict, DecisionRecord, StoreError, schema
 from posse.live.store.file_lock import _open_locks
 from simulation import disk as disks
-from simulation.agents import Seal, hurry, settings_of
-from simulation.bits import Mark, bit_of, marks_in, worth
+from simulation.agents import FakeKeys, settings_of, shorten_periods
+from simulation.bits import Mark, bit_of, marks_in, sums_of_decision
 from simulation.disk import Disk, Killed, Volume
-from simulation.freeze import Frozen
-from simulation.history import Expiry, Given, History, Key, Known, Memory, Violation
-from simulation.looking import compare, look
+from simulation.freeze import FrozenProcess
+from simulation.history import Expiry, GivenReward, History, Key, KnownDecision, Memory, Violation
+from simulation.looking import check_sites, compare_disk
 from simulation.post import Letter, Mailbox, Post
 from simulation.schedule import Plan
 
@@ -45,7 +45,7 @@ class Snapshot:
     """A copy of a machine with its memory."""
 
     backup: Backup
-    frozen: Frozen
+    frozen: FrozenProcess
     clock: float
 
 
@@ -90,34 +90,34 @@ class World:
         for name in plan.names:
             near = [b if a == name else a for a, b in plan.links if name in (a, b)]
             disk = Disk(folder / f"{name}.db")
-            disks.attach(disk)
+            disks.attach_disk(disk)
             experiments = dict.fromkeys(plan.experiments, plan.arms)
             silence = plan.window, plan.default_reward
             self.sites[name] = Site(name, disk, near, experiments, silence=silence)
         for site in self.sites.values():
-            template(site, plan)
-            self.start(site)
+            copy_template(site, plan)
+            self.start_process(site)
 
     def close(self) -> None:
         """End all processes."""
         for site in self.sites.values():
-            self.end(site)
-            disks.detach(site.disk)
+            self.end_process(site)
+            disks.detach_disk(site.disk)
         self.logged.close()
 
     # processes
 
-    def start(self, site: Site) -> bool:
+    def start_process(self, site: Site) -> bool:
         """Start the process of a site, if the disk lets it, and see what it remembers."""
         if site.node is not None:
             return True
         failed = site.disk.failed
         fault = site.disk.fault
         try:
-            site.node = self.make(site, self.settings(site))
+            site.node = self.create_node(site, self.settings_of(site))
         except Killed:
             site.memory.power_failed |= fault == "power"
-            self.end(site)
+            self.end_process(site)
             return False
         except (StoreError, ValueError) as error:
             if site.disk.connections:
@@ -127,34 +127,34 @@ class World:
             return False
         site.rewound = site.stale = False
         site.started = site.steady
-        times = [known.record.time for known in site.memory.decisions.values()]
+        times = [decision.record.time for decision in site.memory.decisions.values()]
         site.newest = max([*times, -1e18])
-        self.compare(site)
+        self.compare_disk(site)
         return True
 
-    def make(self, site: Site, settings: AgentSettings) -> Node:
+    def create_node(self, site: Site, settings: AgentSettings) -> Node:
         """A process of these settings on the disk of a site."""
 
-        def mailbox(_: AgentSettings) -> Mailbox:
-            return Mailbox(site.name, self.post, lambda: site.disk.event("send", before=False))
+        def open_mailbox(_: AgentSettings) -> Mailbox:
+            return Mailbox(site.name, self.post, lambda: site.disk.note_event("send", before=False))
 
         node = assemble_node(
             settings,
             self.folder,
-            NetworkAccess(mailbox, cast(Any, Seal(settings.name))),
+            NetworkAccess(open_mailbox, cast(Any, FakeKeys(settings.name))),
             clock=lambda: site.clock,
             draw=self.random.getrandbits,
             monotonic=lambda: site.steady,
         )
-        self.hurry(site, node)
+        self.shorten_periods(site, node)
         return node
 
-    def hurry(self, site: Site, node: Node) -> None:
-        """Let all that a process does take fewer ticks."""
-        for each in node.experiments.values():
-            hurry(each.agent.exchange, lambda: site.clock)
+    def shorten_periods(self, site: Site, node: Node) -> None:
+        """Let everything that a process does periodically take fewer ticks."""
+        for experiment in node.experiments.values():
+            shorten_periods(experiment.agent.exchange, lambda: site.clock)
 
-    def settings(self, site: Site, name: str | None = None) -> AgentSettings:
+    def settings_of(self, site: Site, name: str | None = None) -> AgentSettings:
         """The settings of a site, under its name or another one."""
         return settings_of(
             name or site.name,
@@ -165,34 +165,34 @@ class World:
             *(self.plan.operators, self.plan.half_life),
         )
 
-    def runs(self, site: Site) -> bool:
+    def is_running(self, site: Site) -> bool:
         """Whether a process of the site runs now."""
         return site.node is not None
 
-    def stop(self, site: Site) -> None:
+    def stop_process(self, site: Site) -> None:
         """Stop a process as an operator does."""
-        if site.node is not None and self.attempt(site, site.node.stop) is not Killed:
+        if site.node is not None and self.try_at_site(site, site.node.stop) is not Killed:
             site.node = None
-            site.memory.flush()
+            site.memory.mark_flushed()
             if site.disk.connections:
                 raise Violation(f"{site.name} stopped and left its file open")
 
-    def end(self, site: Site, power: bool = False) -> None:
-        """End a process without a word."""
+    def end_process(self, site: Site, power: bool = False) -> None:
+        """End a process without a clean stop."""
         if site.node is None and not site.disk.connections and not site.disk.dead:
             return
         if not site.disk.dead:
-            site.disk.end(power)
+            site.disk.end_process(power)
             site.memory.power_failed |= power
         if site.node is not None:
             site.node.transport.close()
         site.node = None
-        site.disk.abandon()
+        site.disk.release_files()
         for place in list(_open_locks):
             if place.path == site.disk.path:
                 place.release()
 
-    def attempt(self, site: Site, work: Callable[[], T]) -> T | type[Killed] | StoreError:
+    def try_at_site(self, site: Site, work: Callable[[], T]) -> T | type[Killed] | StoreError:
         """Do something at a site; Killed if its process ended in it, or the store's error."""
         assert site.node is not None
         failed = site.disk.failed
@@ -201,7 +201,7 @@ class World:
             result = work()
         except Killed:
             site.memory.power_failed |= fault == "power"
-            self.end(site)
+            self.end_process(site)
             return Killed
         except StoreError as error:
             if site.disk.failed == failed:
@@ -218,44 +218,44 @@ class World:
         self.ids += 1
         return experiment, f"{site.name}{self.ids}"
 
-    def decide(self, site: Site, key: Key, allowed: list[str] | None = None) -> None:
+    def request_decision(self, site: Site, key: Key, allowed: list[str] | None = None) -> None:
         """Ask for a decision, a new one or one that was asked for before."""
         if site.node is None or key[0] not in site.node.experiments:
             return
-        known = site.memory.decisions.get(key)
+        decision = site.memory.decisions.get(key)
         experiment = site.node.experiments[key[0]]
 
-        def ask() -> DecisionRecord | None:
+        def send_request() -> DecisionRecord | None:
             with contextlib.suppress(Conflict):  # nothing is left to play
                 return experiment.decide(key[1], allowed)
             return None
 
-        got = self.attempt(site, ask)
-        if got is None and known is not None:
-            raise Violation(f"{site.name} did not answer again with {known.record}")
-        if isinstance(got, DecisionRecord):
-            if known is not None:
-                if got != known.record:
-                    raise Violation(f"{site.name} answered {got} after {known.record}")
+        answer = self.try_at_site(site, send_request)
+        if answer is None and decision is not None:
+            raise Violation(f"{site.name} did not answer again with {decision.record}")
+        if isinstance(answer, DecisionRecord):
+            if decision is not None:
+                if answer != decision.record:
+                    raise Violation(f"{site.name} answered {answer} after {decision.record}")
             else:
-                site.memory.decisions[key] = Known(got, made=site.steady)
-                self.history.acknowledge(key, got)
-        elif got is Killed:
-            if known is None:
+                site.memory.decisions[key] = KnownDecision(answer, made=site.steady)
+                self.history.note_acknowledged(key, answer)
+        elif answer is Killed:
+            if decision is None:
                 site.memory.maybe.setdefault(key, [])
-        elif got is not None:
-            self.compare(site)
+        elif answer is not None:
+            self.compare_disk(site)
 
-    def reward(self, site: Site, key: Key, reward: float) -> object:
+    def give_reward(self, site: Site, key: Key, reward: float) -> object:
         """Give a reward; what came of it, an error included."""
         assert site.node is not None
         experiment = site.node.experiment(key[0])
-        known = site.memory.decisions.get(key)
-        if known is not None and known.record.settled is None:
-            self.history.given.add((key[0], known.record.arm, bit_of(reward)))
-        given = self.given(site, key, reward)
+        decision = site.memory.decisions.get(key)
+        if decision is not None and decision.record.settled is None:
+            self.history.given.add((key[0], decision.record.arm, bit_of(reward)))
+        outcome = self.outcome_of(site, key, reward)
 
-        def ask() -> object:
+        def send_reward() -> object:
             try:
                 return experiment.reward(key[1], reward)
             except StoreError:
@@ -263,42 +263,44 @@ class World:
             except ValueError as error:
                 return error
 
-        got = self.attempt(site, ask)
-        if got is Killed:
-            site.memory.maybe.setdefault(key, []).append(given)
-        elif isinstance(got, StoreError):
-            self.compare(site)
-            if known is not None and known.record.settled is None:
+        answer = self.try_at_site(site, send_reward)
+        if answer is Killed:
+            site.memory.maybe.setdefault(key, []).append(outcome)
+        elif isinstance(answer, StoreError):
+            self.compare_disk(site)
+            if decision is not None and decision.record.settled is None:
                 # nothing of it was kept, so that nobody may ever hold it
-                self.history.given.discard((key[0], known.record.arm, bit_of(reward)))
-        return got
+                self.history.given.discard((key[0], decision.record.arm, bit_of(reward)))
+        return answer
 
-    def settled(self, site: Site, key: Key, reward: float) -> None:
+    def note_reward(self, site: Site, key: Key, reward: float) -> None:
         """Note that a reward was acknowledged."""
-        known = site.memory.decisions[key]
-        closed = site.clock if self.given(site, key, reward).final else None
-        record = replace(known.record, reward=reward, settled=site.clock, closed=closed)
+        decision = site.memory.decisions[key]
+        closed = site.clock if self.outcome_of(site, key, reward).final else None
+        record = replace(decision.record, reward=reward, settled=site.clock, closed=closed)
         if site.rewound:
-            self.history.excused |= marks_in(key[0], record.arm, worth(record))
-        site.memory.decisions[key] = Known(record, made=known.made)
+            self.history.excused |= marks_in(key[0], record.arm, sums_of_decision(record))
+        site.memory.decisions[key] = KnownDecision(record, made=decision.made)
         site.memory.since.add(key)
-        site.memory.flush()
-        self.history.acknowledge(key, record)
+        site.memory.mark_flushed()
+        self.history.note_acknowledged(key, record)
 
-    def given(self, site: Site, key: Key, reward: float) -> Given:
+    def outcome_of(self, site: Site, key: Key, reward: float) -> GivenReward:
         """A reward, and whether it is final: what counts from the start waits for its window.
 
         So does what counts at the end of it.
         """
         assert site.node is not None
         silence = site.node.experiment(key[0]).reward_window
-        known = site.memory.decisions.get(key)
-        if known is None:  # decided in the same moment
-            return Given(reward, silence.default_reward is None)
-        counted = known.record.assumed is not None
-        return Given(reward, (silence.window if counted else silence.default_reward) is None)
+        decision = site.memory.decisions.get(key)
+        if decision is None:  # decided in the same moment
+            return GivenReward(reward, silence.default_reward is None)
+        counts_from_start = decision.record.assumed is not None
+        return GivenReward(
+            reward, (silence.window if counts_from_start else silence.default_reward) is None
+        )
 
-    def tick(self, site: Site) -> None:
+    def tick_site(self, site: Site) -> None:
         """One round of upkeep."""
         if site.node is None:
             return
@@ -306,23 +308,23 @@ class World:
         site.steady += 1
         memory = site.memory
         failed = site.disk.failed
-        for key, known in memory.decisions.items():
+        for key, decision in memory.decisions.items():
             experiment = site.node.experiments.get(key[0])
-            if experiment is None or known.record.closed is not None:
+            if experiment is None or decision.record.closed is not None:
                 continue
             window = experiment.reward_window.window
-            rewarded = known.record.settled is not None
-            if rewarded if window is None else known.record.time <= site.clock - window:
+            rewarded = decision.record.settled is not None
+            if rewarded if window is None else decision.record.time <= site.clock - window:
                 expiry = Expiry(experiment.reward_window.default_reward)
                 memory.maybe.setdefault(key, []).append(expiry)
-                self.history.may_close(key, known.record)
-        got = self.attempt(site, site.node.tick)
+                self.history.may_close(key, decision.record)
+        outcome = self.try_at_site(site, site.node.tick)
         if site.node is not None:
-            self.compare(site, done=site.disk.failed == failed)
-        if got is None:
-            memory.flush()
+            self.compare_disk(site, complete=site.disk.failed == failed)
+        if outcome is None:
+            memory.mark_flushed()
 
-    def deliver(self, letter: Letter | None) -> None:
+    def deliver_letter(self, letter: Letter | None) -> None:
         """Let a message arrive, if there is a process to take it."""
         if letter is None or letter.receiver not in self.sites:
             return
@@ -334,32 +336,32 @@ class World:
             return
         failed = site.disk.failed
         failures = node.failures["receive"]
-        self.attempt(site, lambda: node.receive(letter.sender, letter.payload))
+        self.try_at_site(site, lambda: node.receive(letter.sender, letter.payload))
         if node.failures["receive"] > failures and site.disk.failed == failed:
             raise Violation(f"{site.name} failed at a message of {letter.sender}")
 
     def deliver_all(self, most: int = 2000) -> None:
         """Deliver what waits, and the answers."""
         while self.post.waiting and most:
-            self.deliver(self.post.take(0))
+            self.deliver_letter(self.post.take_letter(0))
             most -= 1
         if not most:
             raise Violation("the network does not come to rest: answers go round for ever")
 
-    def compare(self, site: Site, done: bool = False) -> None:
+    def compare_disk(self, site: Site, complete: bool = False) -> None:
         """See that the disk of a running site holds what was acknowledged, and nothing else."""
-        compare(self, site, done)
+        compare_disk(self, site, complete)
 
-    def look(self) -> None:
+    def check_sites(self) -> None:
         """See what every running site holds."""
-        look(self)
+        check_sites(self)
 
 
 _templates: dict[tuple[str, str], bytes] = {}
 
 
-def template(site: Site, plan: Plan) -> None:
-    """Put a new store in place: a copy, for making one takes milliseconds."""
+def copy_template(site: Site, plan: Plan) -> None:
+    """Copy an empty store into place: creating one takes milliseconds."""
     key = plan.exchange, site.name
     if key not in _templates:
         with tempfile.TemporaryDirectory() as folder:

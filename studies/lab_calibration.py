@@ -46,7 +46,7 @@ def measure_coverage(problem, runs):
     family = bandit.family
     means = np.array(MEANS)
     shares = []
-    for beliefs in (belief, posse.calibrated(family, belief, signs)):
+    for beliefs in (belief, posse.calibrate(family, belief, signs)):
         low, high = (family.mean_quantile(beliefs, level) for level in (0.025, 0.975))
         inside = (low <= means) & (means <= high)  # (R, times, agents, K)
         shares.append(inside.mean(axis=2).swapaxes(0, 1))

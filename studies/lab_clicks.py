@@ -46,7 +46,7 @@ WORLDS = {
 class FixedAnchor(Logistic):
     """Every reward linearised at the prior mean, whatever is believed by then."""
 
-    def site(self, rewards, at):
+    def observation_terms(self, rewards, at):
         """As of Logistic, around logit(rate)."""
         there = np.stack([np.full_like(rewards, LOG_ODDS), np.ones_like(rewards)])
         return super().site(rewards, there)
@@ -58,7 +58,7 @@ class Weighed(Linear):
 
     anchored = True
 
-    def site(self, rewards, at):
+    def observation_terms(self, rewards, at):
         """1 / (m (1 - m)) in place of 1 / sigma^2."""
         mean = np.clip(at[0] / at[1], 0.2 * RATE, 1 - 0.2 * RATE)
         weight = 1.0 / (mean * (1.0 - mean))
@@ -109,7 +109,7 @@ class Laplace(posse.Centralized):
         belief = state.belief[:, :, :1]
         prior = family.prior().reshape(-1, 1, 1, 1)
         for _ in range(4):
-            shift, precision = family.matrices(belief[:, :, 0])  # (R, K, d), (R, K, d, d)
+            shift, precision = family.unpack_matrices(belief[:, :, 0])  # (R, K, d), (R, K, d, d)
             theta = np.linalg.solve(precision, shift[..., None])[..., 0]
             sums = [self._sites(state, arm, theta[:, arm]) for arm in range(theta.shape[1])]
             belief = prior + np.stack(sums, axis=-1)[:, :, None]  # (D, R, 1, K)

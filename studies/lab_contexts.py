@@ -118,7 +118,7 @@ def coverage(bandit, family, result, seed):
     for column in range(n_times):
         x = bandit.contexts(visits, (n_runs, n_agents))
         means = bandit.means(x, theta)  # (R, N, K)
-        at = family.at(np.moveaxis(result.beliefs[:, column], 1, 0), x)
+        at = family.at_context(np.moveaxis(result.beliefs[:, column], 1, 0), x)
         low, high = (family.at_mean.mean_quantile(at, level) for level in (0.025, 0.975))
         inside = (low <= means) & (means <= high)
         every[:, column] = inside.mean(axis=(1, 2))

@@ -76,7 +76,7 @@ def play_kind(bandit, kind, half_life, runs):
     return (
         result.regret[:, -1],
         acted,
-        coverage(bandit, posse.calibrated(bandit.family, belief, signs), means),
+        coverage(bandit, posse.calibrate(bandit.family, belief, signs), means),
     )
 
 

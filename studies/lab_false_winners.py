@@ -118,7 +118,7 @@ def _divergence(kind, p, q):
 
 @njit
 def _log_e(kind, n, total, x):
-    """`posse.stopping.log_e` of one arm at one mean."""
+    """`posse.stopping.log_e_value` of one arm at one mean."""
     top = -np.inf
     terms = 0.0
     for c in MIXED:

@@ -120,7 +120,7 @@ class Reading:
     def belief(self):
         """As agents act on it."""
         prior = self.prior_count, self.prior_total
-        weights = sites.weights(self.likelihood)
+        weights = sites.compute_site_sd_probabilities(self.likelihood)
         count, mean = mixtures(self.pulls, self.total, *prior, self.variance, self.ratio, weights)
         return from_count_and_total(self.family, self.weight * np.stack([count, count * mean]))
 
@@ -128,7 +128,7 @@ class Reading:
 class Fast(posse.PartialPooling):
     """Partial pooling that reads by loops; the first reading of many is compared with `Sites`."""
 
-    def read(self, family, evidence):
+    def pool_evidence(self, family, evidence):
         """Equal to that of `posse.PartialPooling` but for rounding."""
         found = Reading(family, evidence).belief()
         few = slice(None), slice(0, 2)
@@ -249,8 +249,8 @@ class Alarm:
     def __call__(self, t, evidence):
         """Look at the evidence of each site."""
         likelihood = Reading(self.family, evidence).likelihood
-        self.whole |= sites.all_alike(likelihood) < SURE
-        self.by_arm |= sites.weights(likelihood)[0].min(axis=-1) < SURE
+        self.whole |= sites.compute_probability_all_alike(likelihood) < SURE
+        self.by_arm |= sites.compute_site_sd_probabilities(likelihood)[0].min(axis=-1) < SURE
 
 
 class Cover:
@@ -267,12 +267,12 @@ class Cover:
             return
         family = self.cell.family
         found = Sites(self.cell.family, evidence)
-        shown = found.belief(showing=True)
-        network = found.network()
+        shown = found.site_beliefs(for_display=True)
+        network = found.network_belief()
         inside = self.inside(family, shown, self.means)
         best = np.take_along_axis(inside, self.means.argmax(axis=-1)[..., None], axis=-1)
         middle = self.inside(family, network, self.means.mean(axis=1))
-        acted = self.inside(family, found.belief(), self.means)
+        acted = self.inside(family, found.site_beliefs(), self.means)
         self.looks[t] = [each.mean() for each in (inside, best, middle, acted)]
 
     @staticmethod

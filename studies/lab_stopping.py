@@ -43,7 +43,7 @@ def study(runs=1000):
         posse.networks.cycle(30), posse.Decentralized(TS), 300, runs, ("beliefs", "signs")
     )
     first = [np.moveaxis(array, 2, 0) for array in (belief, signs)]
-    honest = np.moveaxis(posse.calibrated(BANDIT.family, *first), 0, 2)
+    honest = np.moveaxis(posse.calibrate(BANDIT.family, *first), 0, 2)
     (alone,) = play_and_keep(posse.networks.cycle(3), posse.Isolated(TS), 3000, runs, ("beliefs",))
     rows = {
         "30 agents on a cycle, plain, 300 rounds": errors(belief),

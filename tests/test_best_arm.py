@@ -11,9 +11,8 @@ import pytest
 from scipy import integrate
 from scipy.special import betainc, betaln, ndtr, ndtri, stdtr, stdtrit
 
-from posse import best_arm as race
-from posse import families
-from posse.best_arm import Race, fine
+from posse import best_arm, families
+from posse.best_arm import Race, evaluate_arms
 from posse.families import FAMILIES, Interval
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
@@ -59,7 +58,7 @@ def test_within_1e7_of_the_fine_rule(live):
     generator, kept = np.random.default_rng(20), Race(live)
     for _ in range(60):
         belief = random_belief(live, generator)
-        exact = fine(live, belief)[0]
+        exact = evaluate_arms(live, belief)[0]
         for chances in (Race(live)(belief), kept(belief)):
             assert np.abs(chances - exact).max() < WITHIN
             assert chances.sum() == pytest.approx(1.0, abs=1e-12)
@@ -69,16 +68,18 @@ def test_within_1e7_of_the_fine_rule(live):
 def test_along_a_path_of_rewards(live, monkeypatch):
     """Cells are kept for most beliefs, and the fine rule is never needed; yet all is exact."""
     laid, fines = [], []
-    lay = race._Cells
-    monkeypatch.setattr(race, "_Cells", lambda *args: laid.append(0) or lay(*args))
-    monkeypatch.setattr(race, "fine", lambda *args: fines.append(0) or fine(*args))
+    lay = best_arm.Cells
+    monkeypatch.setattr(best_arm, "Cells", lambda *args: laid.append(0) or lay(*args))
+    monkeypatch.setattr(
+        best_arm, "evaluate_arms", lambda *args: fines.append(0) or evaluate_arms(*args)
+    )
     generator, one = np.random.default_rng(21), Race(live)
     means = np.array([0.3, 0.5, 0.55, 0.2])
     belief = np.repeat(live.prior()[:, None], 4, axis=1)
     for step in range(400):
         chances = one(belief)
         if step % 10 == 0:
-            assert np.abs(chances - fine(live, belief)[0]).max() < WITHIN
+            assert np.abs(chances - evaluate_arms(live, belief)[0]).max() < WITHIN
         arm = int(generator.choice(4, p=chances / chances.sum()))
         reward = live.draw_rewards(means[arm : arm + 1], generator)
         belief = belief.copy()
@@ -91,7 +92,9 @@ def test_along_a_path_of_rewards(live, monkeypatch):
 def test_priors_that_are_infinite_at_an_end(prior, monkeypatch):
     """Beta(0.3, 9.7) is the prior of a rare reward; cells shrink toward the end of the range."""
     fines = []
-    monkeypatch.setattr(race, "fine", lambda *args: fines.append(0) or fine(*args))
+    monkeypatch.setattr(
+        best_arm, "evaluate_arms", lambda *args: fines.append(0) or evaluate_arms(*args)
+    )
     for family, priors in (
         (families.Bernoulli(), [prior, 9.7]),
         (families.Bernoulli(), [prior, prior]),
@@ -100,7 +103,7 @@ def test_priors_that_are_infinite_at_an_end(prior, monkeypatch):
         one = Race(family)
         for added in ([[0, 0, 0], [0, 0, 0]], [[0, 0, 1], [0, 5, 3]], [[0, 3, 4], [30, 90, 99]]):
             belief = np.array(priors)[:, None] + np.array(added)
-            assert np.abs(one(belief) - fine(family, belief)[0]).max() < WITHIN
+            assert np.abs(one(belief) - evaluate_arms(family, belief)[0]).max() < WITHIN
         assert not fines or prior < 0.3 or priors[1] == 0.3
         fines.clear()
 
@@ -188,9 +191,9 @@ class Careless(LogNormal):
 def test_a_family_of_ones_own():
     """Who is best is the same on any scale."""
     belief = np.array([[0.0, 3.0, -4.0], [1.0, 9.0, 30.0]])
-    expected = fine(families.Gaussian(), belief)[0]
+    expected = evaluate_arms(families.Gaussian(), belief)[0]
     np.testing.assert_allclose(Race(LogNormal())(belief), expected, atol=WITHIN)
-    np.testing.assert_array_equal(Race(Careless())(belief), fine(Careless(), belief)[0])
+    np.testing.assert_array_equal(Race(Careless())(belief), evaluate_arms(Careless(), belief)[0])
 
 
 def test_beliefs_that_jump():
@@ -200,10 +203,10 @@ def test_beliefs_that_jump():
     sds = np.array([0.1, 0.1, 0.2])
     for means in ([5.0, 4.9, 1.0], [0.0, 0.1, 0.2], [9.0, 0.0, 8.9], [8.9, 9.2, 9.0], [9.0] * 3):
         belief = np.array([np.array(means), np.ones(3)]) / sds**2
-        assert np.abs(one(belief) - fine(family, belief)[0]).max() < WITHIN
+        assert np.abs(one(belief) - evaluate_arms(family, belief)[0]).max() < WITHIN
     for n_arms in (2, 5, 3):
         belief = np.array([np.linspace(0, 1, n_arms), np.ones(n_arms)]) * 30.0
-        assert np.abs(one(belief) - fine(family, belief)[0]).max() < WITHIN
+        assert np.abs(one(belief) - evaluate_arms(family, belief)[0]).max() < WITHIN
 
 
 def test_arms_known_to_the_last_digit():
@@ -217,7 +220,7 @@ def test_a_thousand_arms():
     belief = np.repeat(np.array([[0.0], [1.0]]), 1000, axis=1)
     np.testing.assert_allclose(one(belief), 1e-3, rtol=1e-7)
     belief = np.array([np.random.default_rng(22).uniform(0, 30, 1000), np.full(1000, 20.0)])
-    assert np.abs(one(belief) - fine(family, belief)[0]).max() < WITHIN
+    assert np.abs(one(belief) - evaluate_arms(family, belief)[0]).max() < WITHIN
     assert one._cells is not None
     assert len(one._cells.half) < 100
 

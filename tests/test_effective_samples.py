@@ -6,7 +6,7 @@ import pytest
 import posse
 from posse import beliefs, families, networks
 from posse import effective_samples as calibration
-from posse.effective_samples import CAUTION, SIGNS, calibrated, effective_pulls
+from posse.effective_samples import CAUTION, SIGNS, calibrate, effective_pulls
 
 
 class TestEffectivePulls:
@@ -28,11 +28,13 @@ def played(n_agents, n_arms, rounds, seed):
     """Weights of every pull (pulls, N, K) followed one by one, beside the sketch itself."""
     rng = np.random.default_rng(seed)
     network = networks.cycle(n_agents)
-    sketch = calibration.no_sketch(n_agents, n_arms)
+    sketch = calibration.create_sketch(n_agents, n_arms)
     pulls = np.zeros((0, n_agents, n_arms))
     for _ in range(rounds):
         arms = rng.integers(n_arms, size=n_agents)
-        sketch = beliefs.merge(calibration.observe(sketch, arms, n_agents, rng), network.weights)
+        sketch = beliefs.merge(
+            calibration.update_sketch(sketch, arms, n_agents, rng), network.weights
+        )
         fresh = np.zeros((n_agents, n_agents, n_arms))
         fresh[np.arange(n_agents), np.arange(n_agents), arms] = n_agents
         pulls = beliefs.merge(np.concatenate([pulls, fresh]), network.weights)
@@ -70,17 +72,19 @@ def test_the_mean_stays_and_the_pulls_become_fewer(family):
     pulls = 40**2 / (CAUTION * 900)
     average = (statistics * weights).sum(axis=1, keepdims=True) / 40
     expected = family.prior()[:, None] + pulls * average
-    np.testing.assert_allclose(calibrated(family, belief, signs), expected, rtol=1e-12)
+    np.testing.assert_allclose(calibrate(family, belief, signs), expected, rtol=1e-12)
 
 
 def test_an_arm_never_played_keeps_the_prior():
     family = families.Gaussian()
     belief = beliefs.prior(family, 3, 4)
-    np.testing.assert_array_equal(calibrated(family, belief, calibration.no_sketch(3, 4)), belief)
+    np.testing.assert_array_equal(
+        calibrate(family, belief, calibration.create_sketch(3, 4)), belief
+    )
 
 
 @pytest.mark.parametrize("shape", [(17, 3), (17, 2, 4), (1, 3, 4), (17,)])
 def test_a_sketch_of_another_shape_is_refused(shape):
     belief = beliefs.prior(families.Gaussian(), 3, 4)
     with pytest.raises(ValueError, match=r"signs must have the shape \(1 \+ signs, 3, 4\)"):
-        posse.calibrated(families.Gaussian(), belief, np.ones(shape))
+        posse.calibrate(families.Gaussian(), belief, np.ones(shape))

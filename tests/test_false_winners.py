@@ -61,7 +61,7 @@ def test_the_screen_computes_the_same_e_values():
     for kind, family in here.FAMILIES.items():
         zero, one = family.statistic(np.array([0.0, 1.0])).T
         for n, total, x in [(3.0, 1.0, 0.4), (500.0, 20.0, 0.05), (9.0, 0.0, 0.3)]:
-            exact = posse.stopping.log_e(
+            exact = posse.stopping.log_e_value(
                 family, (n * zero + total * (one - zero))[:, None], np.array([x])
             )
             assert here._log_e(kind, n, total, x) == pytest.approx(float(exact[0, 0]), abs=1e-9)

@@ -58,10 +58,10 @@ def test_every_family_is_tried_or_refused():
 
 @pytest.mark.parametrize("family", [GaussianUnknownVariance(), Grid.example()])
 def test_a_family_with_a_nuisance_or_no_count_is_refused(family):
-    with pytest.raises(ValueError, match="need a family that knows the variance of a reward"):
-        sites.check(family)
+    with pytest.raises(ValueError, match="need a family whose mean determines the variance"):
+        sites.check_reward_variance(family)
     network = networks.complete(2)
-    with pytest.raises(ValueError, match="need a family that knows the variance of a reward"):
+    with pytest.raises(ValueError, match="need a family whose mean determines the variance"):
         posse.PartialPooling(posse.ThompsonSampling()).init(Problem(2, 2, 9, family, network, 1))
 
 
@@ -93,10 +93,10 @@ def test_alike_is_pooling_and_far_apart_is_isolation(family):
     alone = prior_of(family) + evidence
     alike, apart = Sites(family, evidence, 0.0), Sites(family, evidence, 1e9)
     np.testing.assert_allclose(
-        alike.belief(), np.broadcast_to(pooled, evidence.shape), rtol=1e-12, atol=1e-12
+        alike.site_beliefs(), np.broadcast_to(pooled, evidence.shape), rtol=1e-12, atol=1e-12
     )
-    np.testing.assert_allclose(alike.network(), pooled[:, :, 0], rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(apart.belief(), alone, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(alike.network_belief(), pooled[:, :, 0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(apart.site_beliefs(), alone, rtol=1e-12, atol=1e-12)
 
 
 @each_family
@@ -104,9 +104,9 @@ def test_alike_is_pooling_and_far_apart_is_isolation(family):
 def test_one_site_is_isolated(family, site_sd):
     evidence = evidence_of(family, 2, n_sites=1)
     found = Sites(family, evidence, site_sd)
-    np.testing.assert_allclose(found.belief(), prior_of(family) + evidence, rtol=1e-12)
-    np.testing.assert_allclose(found.alike(), 0.5)
-    np.testing.assert_allclose(found.all_alike(), 0.5)
+    np.testing.assert_allclose(found.site_beliefs(), prior_of(family) + evidence, rtol=1e-12)
+    np.testing.assert_allclose(found.probability_alike(), 0.5)
+    np.testing.assert_allclose(found.probability_all_alike(), 0.5)
 
 
 @each_family
@@ -116,11 +116,17 @@ def test_relabelling_sites_and_arms_changes_nothing(family, showing):
     order, arms = [2, 0, 3, 1], [3, 1, 0, 2]
     found, other = Sites(family, evidence), Sites(family, evidence[:, :, order][..., arms])
     np.testing.assert_allclose(
-        other.belief(showing), found.belief(showing)[:, :, order][..., arms], rtol=1e-10
+        other.site_beliefs(showing), found.site_beliefs(showing)[:, :, order][..., arms], rtol=1e-10
     )
-    np.testing.assert_allclose(other.network(), found.network()[..., arms], rtol=1e-10)
-    np.testing.assert_allclose(other.alike(), found.alike()[..., arms], rtol=1e-10)
-    np.testing.assert_allclose(other.all_alike(), found.all_alike(), rtol=1e-10)
+    np.testing.assert_allclose(
+        other.network_belief(), found.network_belief()[..., arms], rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        other.probability_alike(), found.probability_alike()[..., arms], rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        other.probability_all_alike(), found.probability_all_alike(), rtol=1e-10
+    )
 
 
 @each_family
@@ -129,9 +135,15 @@ def test_runs_are_read_apart(family):
     together = Sites(family, evidence)
     for run in range(2):
         alone = Sites(family, evidence[:, run])
-        np.testing.assert_allclose(together.belief()[:, run], alone.belief(), rtol=1e-12)
-        np.testing.assert_allclose(together.network()[:, run], alone.network(), rtol=1e-12)
-        np.testing.assert_allclose(together.all_alike()[run], alone.all_alike(), rtol=1e-12)
+        np.testing.assert_allclose(
+            together.site_beliefs()[:, run], alone.site_beliefs(), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            together.network_belief()[:, run], alone.network_belief(), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            together.probability_all_alike()[run], alone.probability_all_alike(), rtol=1e-12
+        )
 
 
 def joint(family, pulls, total, tau, site=None):
@@ -158,7 +170,10 @@ def test_gaussian_sites_have_the_joint_normal_posterior(tau):
     family = EVERY[0]
     evidence = evidence_of(family, 5, n_sites=5)[:, 0]
     total, pulls = evidence * family.sigma**2
-    found, network = Sites(family, evidence, tau).belief(), Sites(family, evidence, tau).network()
+    found, network = (
+        Sites(family, evidence, tau).site_beliefs(),
+        Sites(family, evidence, tau).network_belief(),
+    )
     for arm in range(len(MEANS)):
         for site in range(5):
             mean, covariance = joint(family, pulls[:, arm], total[:, arm], tau, site)
@@ -212,7 +227,7 @@ def test_weights_are_bayes_rule_said_slowly(family):
             others = prior * np.prod(np.delete(likelihood, arm, axis=1), axis=1)
             mixed = prior / 5 + 4 * others / others.sum() / 5
             expected = mixed * likelihood[:, arm]
-            ours = found.weights(showing)[:, arm]
+            ours = found.site_sd_probabilities(showing)[:, arm]
             np.testing.assert_allclose(ours, expected / expected.sum(), atol=1e-12)
 
 
@@ -225,14 +240,16 @@ def test_the_belief_has_the_moments_of_the_mixture(family):
     for arm in range(len(MEANS)):
         one = evidence[..., arm : arm + 1]
         multiples = found.sds[:, 0, arm] / float(unit[0, arm])
-        parts = np.stack([Sites(family, one, multiple).belief()[..., 0] for multiple in multiples])
+        parts = np.stack(
+            [Sites(family, one, multiple).site_beliefs()[..., 0] for multiple in multiples]
+        )
         for site in range(3):
             means = np.array([float(family.posterior_mean(part[:, site])) for part in parts])
             spreads = np.array([variance_of(family, part[:, site], found, arm) for part in parts])
-            weights = found.weights()[:, arm]
+            weights = found.site_sd_probabilities()[:, arm]
             mean = weights @ means
             variance = weights @ spreads + weights @ (means - mean) ** 2
-            ours = found.belief()[:, site, arm]
+            ours = found.site_beliefs()[:, site, arm]
             assert float(family.posterior_mean(ours)) == pytest.approx(mean, rel=1e-10)
             assert variance_of(family, ours, found, arm) == pytest.approx(variance, rel=1e-10)
 
@@ -265,7 +282,7 @@ def test_a_liar_is_worth_no_more_than_its_cap(family):
     honest[:, 0, 2] = 0
     found = Sites(family, evidence, 0.3)
     cap = found.variance[0, 0] / found.sds[0, 0, 0] ** 2
-    pulls = (found.belief() - prior_of(family) - evidence)[:, 0]
+    pulls = (found.site_beliefs() - prior_of(family) - evidence)[:, 0]
     heard = Sites(family, pulls).pulls  # of others
     others = honest.sum(axis=2, keepdims=True) - honest
     most = Sites(family, others[:, 0]).pulls + cap
@@ -281,8 +298,8 @@ def test_sites_that_differ_are_found_to_and_alike_ones_not():
         means = apart * generator.standard_normal(pulls.shape)
         means = means + generator.standard_normal(pulls.shape) / np.sqrt(pulls)
         found = Sites(family, np.stack([means * pulls, pulls]))
-        assert np.all((low <= found.alike()) & (found.alike() <= high))
-        assert low <= found.all_alike() <= high
+        assert np.all((low <= found.probability_alike()) & (found.probability_alike() <= high))
+        assert low <= found.probability_all_alike() <= high
         sd, least, most = found.sd_between()
         assert np.all((least <= sd) & (sd <= most))
         assert np.all((least <= apart + 0.1) & (apart - 0.1 <= most))
@@ -305,7 +322,7 @@ def test_the_algorithm_reads_all_evidence_and_own_rewards_at_once(family, site_s
         evidence = beliefs.observe(evidence, arms, rewards, family, 1.0)
         last = beliefs.observe(last, arms, rewards, family, 1.0)
         if t in (1, 2, 3, 4, 6, 9):
-            last = Sites(family, evidence, site_sd).belief()
+            last = Sites(family, evidence, site_sd).site_beliefs()
         np.testing.assert_allclose(state.belief, last, rtol=1e-12, atol=1e-12)
 
 

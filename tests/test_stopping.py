@@ -19,7 +19,13 @@ from posse.families import (
     Grid,
     Poisson,
 )
-from posse.stopping import STRENGTHS, beats, by_loss, log_e, why_not
+from posse.stopping import (
+    STRENGTHS,
+    compute_superiority,
+    explain_no_verdict,
+    judge_by_loss,
+    log_e_value,
+)
 
 ALLOWED = [Bernoulli(), Bounded(), Gaussian(2.0), Poisson(), Exponential()]
 
@@ -41,14 +47,14 @@ def of_arms(family, pulls, means):
 
 def expected_e(log_law, family, pulls, totals, mean):
     """The sum of law times e-value, in logarithms: the one underflows where the other overflows."""
-    log_values = log_e(family, evidence(family, pulls, totals), np.array([mean]))[0]
+    log_values = log_e_value(family, evidence(family, pulls, totals), np.array([mean]))[0]
     return np.exp(log_law + log_values).sum()
 
 
 def test_every_family_is_allowed_or_says_why_not():
     for name, cls in FAMILIES.items():
         family = cls.example() if hasattr(cls, "example") else cls()
-        assert (why_not(family) is None) == (name in {each.name for each in ALLOWED})
+        assert (explain_no_verdict(family) is None) == (name in {each.name for each in ALLOWED})
 
 
 @pytest.mark.parametrize("mean", [0.003, 0.03, 0.5, 0.9])
@@ -118,7 +124,7 @@ def test_on_cells_the_expected_e_value_is_above_1():
     added = np.multiply.outer(family.statistic(np.array(1.0)), successes)
     added += np.multiply.outer(family.statistic(np.array(0.0)), n - successes)
     law = stats.binom.logpmf(successes, n, mean)
-    assert np.exp(law + log_e(family, added, np.array([mean]))[0]).sum() > 1.01
+    assert np.exp(law + log_e_value(family, added, np.array([mean]))[0]).sum() > 1.01
 
 
 def test_a_martingale_under_adaptive_choice_and_optional_stopping():
@@ -127,7 +133,7 @@ def test_a_martingale_under_adaptive_choice_and_optional_stopping():
 
     def value(seen):
         pulls, sums = np.array(seen, dtype=float).T
-        l_ = log_e(family, evidence(family, pulls, sums), np.array([means]))[0]
+        l_ = log_e_value(family, evidence(family, pulls, sums), np.array([means]))[0]
         return math.exp(l_.sum())
 
     def expectation(seen, left):
@@ -152,7 +158,7 @@ def test_gaussian_closed_form():
     c = STRENGTHS[:, None, None]
     far = (total - n * x[:, None]) ** 2 / (2 * sigma**2 * (c + n))
     exact = special.logsumexp(0.5 * np.log(c / (c + n)) + far, axis=0) - math.log(len(c))
-    got = log_e(Gaussian(sigma), evidence(Gaussian(sigma), n, total), x)
+    got = log_e_value(Gaussian(sigma), evidence(Gaussian(sigma), n, total), x)
     np.testing.assert_allclose(got, exact, rtol=1e-9, atol=1e-9)
 
 
@@ -172,7 +178,7 @@ def test_evidence_is_the_least_over_all_pairs_of_means(family, pulls, means, tol
     """Against a search over pairs (u, v), v >= u + tolerance, that knows of no grid."""
     belief = of_arms(family, pulls, means)
     added = belief - family.prior()[:, None]
-    got = beats(family, added, 0, tolerance)
+    got = compute_superiority(family, added, 0, tolerance)
     low = 1e-9 if math.isfinite(family.means.low) else -10.0
     high = 1 - 1e-9 - tolerance if math.isfinite(family.means.high) else 10.0
     for other in (1, 2):
@@ -182,8 +188,8 @@ def test_evidence_is_the_least_over_all_pairs_of_means(family, pulls, means, tol
             u = low * (high / low) ** x if low > 0 else low + (high - low) * x
             v = u + tolerance + gap
             inside = v < family.means.high
-            first = log_e(family, added[:, [0]], u)[:, 0]
-            second = log_e(family, added[:, [other]], np.where(inside, v, 0.5))[:, 0]
+            first = log_e_value(family, added[:, [0]], u)[:, 0]
+            second = log_e_value(family, added[:, [other]], np.where(inside, v, 0.5))[:, 0]
             return np.where(inside, first + second, np.inf)
 
         x = np.linspace(0, 1, 2001)
@@ -316,7 +322,8 @@ def test_the_verdicts_and_their_sentences():
     assert enough.expected_loss < 0.02
     assert "red is good enough, though no winner" in enough.sentence
     assert (
-        by_loss(family, of_arms(family, [400] * 3, [0.3, 0.22, 0.1]), None, names).evidence is None
+        judge_by_loss(family, of_arms(family, [400] * 3, [0.3, 0.22, 0.1]), None, names).evidence
+        is None
     )
 
 
@@ -350,7 +357,7 @@ def test_arms_that_left_count_too():
         ({"belief": np.full((2, 2), np.nan)}, "belief must be finite"),
         ({"belief": np.full((2, 2), 0.5)}, "belief must hold the prior"),
         ({"family": GaussianUnknownVariance()}, "a nuisance parameter beside the mean"),
-        ({"family": Grid.example()}, "its belief is kept on cells"),
+        ({"family": Grid.example()}, "its belief is on a grid"),
         ({"arms_ever": 1}, "arms_ever must be a whole number at least 2"),
     ],
 )
@@ -366,8 +373,8 @@ def test_many_arms_are_judged_like_few():
     pulls, means = np.full(300, 4000.0), np.full(300, 0.1)
     means[[7, 200]] = 0.3, 0.2
     added = of_arms(family, pulls, means) - family.prior()[:, None]
-    found = beats(family, added, 7)
-    pair = beats(family, added[:, [7, 200]], 0)[1]
+    found = compute_superiority(family, added, 7)
+    pair = compute_superiority(family, added[:, [7, 200]], 0)[1]
     assert found[200] == pytest.approx(pair, abs=1e-6)
     assert np.delete(found, 7).min() == found[200]
 
@@ -376,8 +383,8 @@ def test_all_pairs_are_judged_alike():
     """What `beats` says of the leader it says of any arm, in the same units."""
     family = Bernoulli()
     added = of_arms(family, [500, 600, 700], [0.3, 0.2, 0.1]) - family.prior()[:, None]
-    table = np.array([beats(family, added, arm) for arm in range(3)])
+    table = np.array([compute_superiority(family, added, arm) for arm in range(3)])
     for a, b in itertools.permutations(range(3), 2):
-        alone = beats(family, added[:, [a, b]], 0)[1]
+        alone = compute_superiority(family, added[:, [a, b]], 0)[1]
         assert table[a, b] == pytest.approx(alone, abs=1e-7)
         assert (table[a, b] > 0) == (a < b)

@@ -1,6 +1,6 @@
-"""Posse: a posse of bandits, many agents, one problem, no centre.
+"""Posse: decentralized Bayesian bandits, many agents on a network without a centre.
 
-Every public name is loaded when first used, so that `import posse` is instant.
+Public names are imported on first use, so that `import posse` is fast.
 """
 
 import importlib
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from posse.bandits import ContextualBandit as ContextualBandit
     from posse.bandits import NormalWeights as NormalWeights
     from posse.contexts import Contexts as Contexts
-    from posse.effective_samples import calibrated as calibrated
+    from posse.effective_samples import calibrate as calibrate
     from posse.lab import Comparison as Comparison
     from posse.lab import Result as Result
     from posse.lab import compare as compare
@@ -119,7 +119,7 @@ _ORIGIN = {
     "TopTwo": "posse.policies",
     "Tree": "posse.algorithms",
     "Experiment": "posse.lab.experiments",
-    "calibrated": "posse.effective_samples",
+    "calibrate": "posse.effective_samples",
     "compare": "posse.lab",
     "concat": "posse.lab",
     "experiment_of": "posse.lab.experiments",
@@ -153,7 +153,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _nearest(name: str) -> str:
-    """The public name that was probably meant."""
+    """Return a suggestion of the public name that is nearest to a wrong one."""
     import difflib
 
     near = difflib.get_close_matches(name, __all__, n=1, cutoff=0.7)

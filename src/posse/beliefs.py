@@ -1,6 +1,6 @@
-"""The paper's two equations, for every family: a belief is an array, and both are linear in it.
+"""The paper's two equations for every family: observe and merge, both linear in a belief array.
 
-Where means drift, a third one is: old evidence fades, which commutes with the merge.
+For non-stationary means there is a third linear equation, `fade`, which commutes with the merge.
 
 A belief has shape (D, ..., K): D coordinates first, arms last, agents (and runs) between.  Its
 coordinates are affine in the natural parameters of the posterior, so multiplying by a likelihood
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Model, is_contextual, name_of, plain
+from posse.families.family import Model, get_family_name, is_contextual, require_plain_family
 from posse.randomness import FloatArray
 
 
 def prior(family: Model, n_agents: int | tuple[int, ...], n_arms: int) -> FloatArray:
-    """The prior q_0 of every agent and arm: (D, N, K); for runs too, n_agents is (R, N).
+    """Return the prior q_0 of every agent and arm: (D, N, K), or n_agents = (R, N) for runs.
 
     >>> beliefs.prior(posse.families.Bernoulli(alpha=1, beta=2), n_agents=2, n_arms=3).tolist()
     [[[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]], [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]]
@@ -39,11 +39,11 @@ def observe(
     contexts: FloatArray | None = None,  # (..., d) or (..., K, d)
     acted_on: FloatArray | None = None,  # (D, ..., K)
 ) -> FloatArray:
-    """The tempered posterior of the arms played (eq. `posterior_update`), as a new belief.
+    """Return the tempered posterior of the arms played (eq. `posterior_update`), a new belief.
 
-    contexts: where each arm was played, for a family such as `posse.families.Linear`.
-    acted_on: the belief from which they were chosen, if it is another than the one to update;
-              where rewards are linearised (`posse.families.Logistic`) it says around what.
+    contexts: those of the pulls, for a family such as `posse.families.Linear`.
+    acted_on: the belief from which the arms were chosen, if it differs from the one to update;
+              rewards are linearised around it (`posse.families.Logistic`).
 
     >>> family = posse.families.Bernoulli()
     >>> belief = beliefs.prior(family, n_agents=2, n_arms=2)
@@ -53,15 +53,16 @@ def observe(
     arms = np.asarray(arms)
     rewards = np.asarray(rewards, dtype=float)
     _check_observation(arms, rewards, family, belief.shape, contexts)
-    read = belief if acted_on is None else acted_on
-    evidence = learning_rate * statistic(read, arms, rewards, family, contexts)  # (D, ...)
+    believed = belief if acted_on is None else acted_on
+    evidence = learning_rate * statistic(believed, arms, rewards, family, contexts)  # (D, ...)
     n_coordinates = belief.shape[0]
     n_arms = belief.shape[-1]
     updated = belief.copy()
     cells = updated.reshape(n_coordinates, -1)  # a view: (D, agents * K)
-    played = np.arange(0, cells.shape[1], n_arms) + np.ravel(places(belief, arms))
+    columns = np.arange(0, cells.shape[1], n_arms) + np.ravel(get_belief_index(belief, arms))
+    # Every agent plays one arm, so no column repeats and `+=` with an index array is exact.
     for row, added in zip(cells, evidence.reshape(n_coordinates, -1), strict=True):
-        row[played] += added  # row by row: twice as fast as all at once
+        row[columns] += added  # row by row: twice as fast as all at once
     return updated
 
 
@@ -72,20 +73,22 @@ def statistic(
     family: Model,
     contexts: FloatArray | None = None,  # (..., d) or (..., K, d)
 ) -> FloatArray:
-    """What the rewards add to the belief about the arms played, at learning rate 1: (D, ...)."""
+    """Return what rewards add to the belief about the arms played at rate 1: (D, ...)."""
     if not is_contextual(family):
-        return plain(family).statistic(rewards)
+        return require_plain_family(family).statistic(rewards)
     x = np.asarray(contexts, dtype=float)
     if x.ndim == belief.ndim:  # features of arms
         x = np.take_along_axis(x, arms[..., None, None], axis=-2)[..., 0, :]
     if not family.anchored:
         return family.statistic(rewards, x)
-    played = np.take_along_axis(belief, places(belief, arms)[None, ..., None], axis=-1)
-    return family.statistic(rewards, x, family.at(played, x)[..., 0])
+    arm_belief = np.take_along_axis(
+        belief, get_belief_index(belief, arms)[None, ..., None], axis=-1
+    )
+    return family.statistic(rewards, x, family.at_context(arm_belief, x)[..., 0])
 
 
-def places(belief: FloatArray, arms: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Where the belief about each arm is: at its number, or at 0 where one theta serves all."""
+def get_belief_index(belief: FloatArray, arms: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return the index of the belief about each arm: the arm, or 0 for a shared theta."""
     return arms if belief.shape[-1] > 1 else np.zeros_like(arms)
 
 
@@ -96,12 +99,12 @@ def _check_observation(
     shape: tuple[int, ...],
     contexts: FloatArray | None,
 ) -> None:
-    """Refuse what would end up in another agent's belief, or spoil one for good."""
+    """Refuse observations that would corrupt a belief: wrong shapes, arms or rewards."""
     n_arms = shape[-1]
     if is_contextual(family):
         n_arms = _check_contexts(np.asarray(contexts), family.features, shape)
     elif contexts is not None:
-        raise ValueError(f"contexts are not for family {name_of(family)!r}, which knows none")
+        raise ValueError(f"contexts are not for family {get_family_name(family)!r}, which has none")
     if arms.shape != shape[1:-1] or rewards.shape != shape[1:-1]:
         raise ValueError(
             f"arms and rewards must have the shape {shape[1:-1]} of the agents, "
@@ -116,7 +119,7 @@ def _check_observation(
 
 
 def _check_contexts(contexts: NDArray[Any], features: int, shape: tuple[int, ...]) -> int:
-    """Refuse contexts that are not numbers for every agent (and arm); how many arms there are."""
+    """Refuse contexts that are not finite numbers of the right shape; return the number of arms."""
     between = shape[1:-1]
     of_arms = contexts.shape[:-2] == between and contexts.ndim == len(shape)
     n_arms = contexts.shape[-2] if of_arms else shape[-1]
@@ -134,7 +137,7 @@ def _check_contexts(contexts: NDArray[Any], features: int, shape: tuple[int, ...
 
 
 def fade(belief: FloatArray, family: Model, factor: float) -> FloatArray:
-    """Forget toward the prior: evidence keeps this factor of its weight, as a new belief.
+    """Return a new belief with the evidence discounted by this factor, toward the prior.
 
     prior + factor (belief - prior): linear, so agents may fade before they merge or after. A
     half-life of H rounds is a factor of 2^(-1/H) every round; 1 is the belief itself, to the bit.
@@ -150,10 +153,10 @@ def fade(belief: FloatArray, family: Model, factor: float) -> FloatArray:
 
 
 def merge(belief: FloatArray, weights: Any) -> FloatArray:
-    """Log-linear pooling with the neighbours (eq. `merge_posteriors`): weights @ belief.
+    """Pool log-linearly with the neighbours (eq. `merge_posteriors`): weights @ belief.
 
-    belief: (D, ..., N, K); weights: (N, N) as an array, a SciPy sparse matrix, or what a network's
-    sampler returns.
+    belief: (D, ..., N, K); weights: (N, N) as an array, a SciPy sparse matrix, or the operator that
+    a network's sampler returns.
 
     >>> belief = np.array([[[4.0, 1.0], [2.0, 3.0]]])  # one coordinate, two agents, two arms
     >>> beliefs.merge(belief, np.full((2, 2), 0.5)).tolist()

@@ -1,4 +1,10 @@
-"""The fields of a context: categories, flags and numbers, each as columns of features."""
+"""Schemas of contexts: visitor features as columns (one-hot categories, flags, scaled numbers).
+
+The lab and live agents share them. The first column is the intercept, 1; then the fields follow in
+their order: a category has one column per name, 0 or 1; a flag one column, -1 or 1; a number one
+column, from -1 at its low end to 1 at its high end. An optional field has one more column, 1 where
+it is missing, and its other columns are 0 there.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +19,17 @@ import numpy as np
 from posse import validation
 from posse.randomness import FloatArray, Randomness
 
-LONGEST_NAME = 200  # as of arms
+LONGEST_NAME = 200  # characters, the same limit as for arms
 
 
 @dataclass(frozen=True)
 class Category:
-    """One of some names, such as a country.
+    """A categorical field, such as a country.
 
-    names:    those with a column of their own; any other is unknown, and all columns are 0
-    shares:   how often each is drawn in the lab; None: equally
+    names:    the categories with a column; any other is unknown, and all columns are 0
+    shares:   the relative frequencies in the lab; None: equal
     optional: whether it may be missing
-    missing:  in what share of visits it is, in the lab
+    missing:  the share of visits in which it is missing, in the lab
     """
 
     names: tuple[str, ...]
@@ -32,12 +38,12 @@ class Category:
     missing: float = 0.1
 
     def __post_init__(self) -> None:
-        given: Any = self.names
-        names = () if isinstance(given, str) else tuple(given)
+        raw_names: Any = self.names
+        names = () if isinstance(raw_names, str) else tuple(raw_names)
         if not names or len(set(names)) < len(names):
             raise ValueError(f"must be different names, got {validation.format_value(self.names)}")
         for name in names:
-            check_name(name)
+            validate_name(name)
         object.__setattr__(self, "names", names)
         if self.shares is not None:
             shares = validation.validate_array("shares", self.shares, 0)
@@ -47,39 +53,39 @@ class Category:
                     f"{validation.format_value(self.shares)}"
                 )
             object.__setattr__(self, "shares", tuple(shares.tolist()))
-        _check_optional(self)
+        _validate_optional(self)
 
-    def columns(self, name: str) -> list[str]:
-        """One for each name of the category."""
-        return [f"{name}={each}" for each in self.names]
+    def column_names(self, name: str) -> list[str]:
+        """Return the column names, one per category."""
+        return [f"{name}={category}" for category in self.names]
 
-    def features(self, value: Any) -> tuple[list[float], bool, bool]:
-        """The columns of a value, whether it is unknown, whether it is clipped."""
+    def encode_value(self, value: Any) -> tuple[list[float], bool, bool]:
+        """Return the columns of a value, whether it is unknown, whether it is clipped."""
         if not isinstance(value, str):
             raise ValueError(f"must be text, got {validation.format_value(value)}")
         if len(value) > LONGEST_NAME:
             raise ValueError(f"must have at most {LONGEST_NAME} characters, got {len(value)}")
         return [float(value == name) for name in self.names], value not in self.names, False
 
-    def drawn(self, uniform: FloatArray) -> FloatArray:
-        """Columns by inversion: (...) -> (..., columns)."""
+    def draw(self, uniform: FloatArray) -> FloatArray:
+        """Draw columns by inversion of uniforms: (...) -> (..., columns)."""
         shares = np.ones(len(self.names)) if self.shares is None else np.array(self.shares)
         ends = np.cumsum(shares / shares.sum())[:-1]
         return np.eye(len(self.names))[np.searchsorted(ends, uniform, side="right")]
 
     def to_data(self) -> Any:
-        """As an experiment file or agent.toml has it."""
-        rest = _rest(self)
-        return list(self.names) if not rest else {"categories": list(self.names), **rest}
+        """Encode the field as in an experiment file or agent.toml."""
+        options = _encode_options(self)
+        return list(self.names) if not options else {"categories": list(self.names), **options}
 
 
 @dataclass(frozen=True)
 class Flag:
-    """True or false, as 1 or -1.
+    """A boolean field, as 1 or -1.
 
-    share:    how often it is true, in the lab
+    share:    the share of visits in which it is true, in the lab
     optional: whether it may be missing
-    missing:  in what share of visits it is, in the lab
+    missing:  the share of visits in which it is missing, in the lab
     """
 
     share: float = 0.5
@@ -90,35 +96,35 @@ class Flag:
         object.__setattr__(
             self, "share", validation.validate_number("share", self.share, at_least=0, at_most=1)
         )
-        _check_optional(self)
+        _validate_optional(self)
 
-    def columns(self, name: str) -> list[str]:
-        """One."""
+    def column_names(self, name: str) -> list[str]:
+        """Return the one column name."""
         return [name]
 
-    def features(self, value: Any) -> tuple[list[float], bool, bool]:
-        """The columns of a value, whether it is unknown, whether it is clipped."""
+    def encode_value(self, value: Any) -> tuple[list[float], bool, bool]:
+        """Return the columns of a value, whether it is unknown, whether it is clipped."""
         if not isinstance(value, bool | np.bool_):
             raise ValueError(f"must be true or false, got {validation.format_value(value)}")
         return [1.0 if value else -1.0], False, False
 
-    def drawn(self, uniform: FloatArray) -> FloatArray:
-        """Columns by inversion: (...) -> (..., 1)."""
+    def draw(self, uniform: FloatArray) -> FloatArray:
+        """Draw columns by inversion of uniforms: (...) -> (..., 1)."""
         return np.where(uniform < self.share, 1.0, -1.0)[..., None]
 
     def to_data(self) -> Any:
-        """As an experiment file or agent.toml has it."""
-        rest = _rest(self)
-        return "flag" if not rest else {"flag": True, **rest}
+        """Encode the field as in an experiment file or agent.toml."""
+        options = _encode_options(self)
+        return "flag" if not options else {"flag": True, **options}
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a range, as (value - middle) / half the range; what is outside counts as its end.
+    """A numeric field, as (value - middle) / half the range; values outside are clipped.
 
-    low, high: the range; in the lab all of it is equally likely
+    low, high: the range; in the lab values are uniform on it
     optional:  whether it may be missing
-    missing:   in what share of visits it is, in the lab
+    missing:   the share of visits in which it is missing, in the lab
     """
 
     low: float
@@ -131,14 +137,14 @@ class Number:
         high = validation.validate_number("high", self.high, above=low, at_most=1e30)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
-        _check_optional(self)
+        _validate_optional(self)
 
-    def columns(self, name: str) -> list[str]:
-        """One."""
+    def column_names(self, name: str) -> list[str]:
+        """Return the one column name."""
         return [name]
 
-    def features(self, value: Any) -> tuple[list[float], bool, bool]:
-        """The columns of a value, whether it is unknown, whether it is clipped."""
+    def encode_value(self, value: Any) -> tuple[list[float], bool, bool]:
+        """Return the columns of a value, whether it is unknown, whether it is clipped."""
         if isinstance(value, bool | np.bool_) or not isinstance(
             value, int | float | np.integer | np.floating
         ):
@@ -150,68 +156,69 @@ class Number:
         clipped = not self.low <= value <= self.high
         return [min(max((float(value) - middle) / half, -1.0), 1.0)], False, clipped
 
-    def drawn(self, uniform: FloatArray) -> FloatArray:
-        """Columns by inversion: (...) -> (..., 1)."""
+    def draw(self, uniform: FloatArray) -> FloatArray:
+        """Draw columns by inversion of uniforms: (...) -> (..., 1)."""
         return (2.0 * uniform - 1.0)[..., None]
 
     def to_data(self) -> Any:
-        """As an experiment file or agent.toml has it."""
-        return {"low": self.low, "high": self.high, **_rest(self)}
+        """Encode the field as in an experiment file or agent.toml."""
+        return {"low": self.low, "high": self.high, **_encode_options(self)}
 
 
 Field = Category | Flag | Number
 
 
-def field_of(given: Any) -> Field:
-    """A field from what was given for it: itself, a list, "flag", a pair or a table."""
-    if isinstance(given, Category | Flag | Number):
-        return given
-    if given == "flag":
+def parse_field(value: Any) -> Field:
+    """Parse a field: a Category, Flag or Number, a list, "flag", a pair or a table."""
+    if isinstance(value, Category | Flag | Number):
+        return value
+    if value == "flag":
         return Flag()
-    if isinstance(given, Mapping):
-        return _of_table(dict(given))
-    if isinstance(given, tuple) and len(given) == 2 and not any(isinstance(e, str) for e in given):
-        return Number(*given)
-    if isinstance(given, Iterable) and not isinstance(given, str):
-        return Category(tuple(given))
+    if isinstance(value, Mapping):
+        return _parse_table(dict(value))
+    # A pair of numbers is a range; a pair of texts is a list of categories.
+    if isinstance(value, tuple) and len(value) == 2 and not any(isinstance(e, str) for e in value):
+        return Number(*value)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return Category(tuple(value))
     raise ValueError(
         'must be a list of categories, "flag", or a range such as {low = 0, high = 500}, '
-        f"got {validation.format_value(given)}"
+        f"got {validation.format_value(value)}"
     )
 
 
-def _of_table(given: dict[str, Any]) -> Field:
-    """A field from a table: which it is, its first key says."""
+def _parse_table(table: dict[str, Any]) -> Field:
+    """Parse a field from a table; the keys `categories`, `flag` or `low` tell its kind."""
     kinds: dict[str, Any] = {"categories": Category, "flag": Flag, "low": Number}
-    kind = next((kind for kind in kinds if kind in given), None)
+    kind = next((kind for kind in kinds if kind in table), None)
     if kind is None:
         raise ValueError(
-            'must say what it is: {categories = ["de", "fr"]}, {flag = true} or '
-            f"{{low = 0, high = 500}}, got {validation.format_value(given)}"
+            'must have a kind: {categories = ["de", "fr"]}, {flag = true} or '
+            f"{{low = 0, high = 500}}, got {validation.format_value(table)}"
         )
     first = {}
     if kind == "categories":
-        names = given.pop("categories")
+        names = table.pop("categories")
         if not isinstance(names, list | tuple):
             raise ValueError(
                 f"categories must be a list of names, got {validation.format_value(names)}"
             )
         first["names"] = tuple(names)
-    elif kind == "flag" and given.pop("flag") is not True:
-        raise ValueError("flag must be true where it is a key: its share is another, share = 0.5")
+    elif kind == "flag" and table.pop("flag") is not True:
+        raise ValueError("flag must be true as a key: set its frequency by share = 0.5")
     allowed = [f.name for f in dataclasses.fields(kinds[kind]) if f.name != "names"]
-    for key in given:
+    for key in table:
         validation.validate_choice("key", key, allowed)
-    if kind == "low" and "high" not in given:
+    if kind == "low" and "high" not in table:
         raise ValueError("high is missing")
-    if isinstance(given.get("shares"), list):
-        given["shares"] = tuple(given["shares"])
-    field: Field = kinds[kind](**first, **given)
+    if isinstance(table.get("shares"), list):
+        table["shares"] = tuple(table["shares"])
+    field: Field = kinds[kind](**first, **table)
     return field
 
 
-def check_name(name: Any) -> str:
-    """The name, refused if people could not read it."""
+def validate_name(name: Any) -> str:
+    """Return a name of printable text of limited length, or raise a ValueError."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise ValueError(f"names must be printable text, got {validation.format_value(name)}")
     if len(name) > LONGEST_NAME:
@@ -222,7 +229,7 @@ def check_name(name: Any) -> str:
     return name
 
 
-def _check_optional(field: Any) -> None:
+def _validate_optional(field: Any) -> None:
     if not isinstance(field.optional, bool):
         raise ValueError(
             f"optional must be true or false, got {validation.format_value(field.optional)}"
@@ -231,43 +238,37 @@ def _check_optional(field: Any) -> None:
     object.__setattr__(field, "missing", share)
 
 
-def _rest(field: Any) -> dict[str, Any]:
-    """The further settings of a field that are not the defaults, as plain data."""
-    known = {"names", "low", "high"}
+def _encode_options(field: Any) -> dict[str, Any]:
+    """Encode the settings of a field that differ from their defaults."""
+    required = {"names", "low", "high"}
     return {
         f.name: list(value) if isinstance(value, tuple) else value
         for f in dataclasses.fields(field)
-        if f.name not in known and (value := getattr(field, f.name)) != f.default
+        if f.name not in required and (value := getattr(field, f.name)) != f.default
     }
 
 
-# The schema of contexts: what is known of a visitor, as columns of features (one-hot, scaled).
-#
-# One place for the lab and for live agents. The first column is the intercept, 1; then each field
-# in its order: a category has one column for each of its names, 0 or 1; a flag one, -1 or 1; a
-# number one, from -1 at its low end to 1 at its high end. What is optional has one column more, 1
-# where it is missing, and its others are 0 there.
-
+# A belief has d (d + 1) / 2 + d numbers per arm, which agents also exchange.
 MOST_COLUMNS = 64
 
 
 class Features(NamedTuple):
-    """A context as columns, and which of its fields were not quite what the schema knows."""
+    """A context as columns, with the fields that had unknown categories or were clipped."""
 
     x: FloatArray  # (d,)
-    unknown: tuple[str, ...]  # categories with a name that has no column
-    clipped: tuple[str, ...]  # numbers outside their range
+    unknown: tuple[str, ...]  # fields with a category that has no column
+    clipped: tuple[str, ...]  # fields with a number outside their range
 
 
 @dataclass(frozen=True)
 class Contexts:
-    """What is known of a visitor before an arm is chosen: categories, flags and numbers.
+    """The schema of visitor features: categories, flags and numbers.
 
     fields: by name, a list of categories, "flag", a pair (low, high) for a number, or `Category`,
-    `Flag`, `Number` of this module for what else there is to say; in files also a table such as
+    `Flag`, `Number` of this module with further settings; in files also a table such as
     {low = 0, high = 24, optional = true} or {categories = ["de", "fr"], shares = [0.7, 0.3]}.
 
-    As the contexts of a bandit in the lab it draws them: every visit by itself, every field too.
+    As the contexts of a bandit in the lab it draws visits and fields independently.
 
     >>> contexts = posse.Contexts({"country": ["de", "fr"], "new": "flag", "basket": (0, 500)})
     >>> contexts.columns
@@ -279,18 +280,20 @@ class Contexts:
     fields: Any
 
     def __post_init__(self) -> None:
-        given = self.fields
-        if isinstance(given, Mapping):
-            given = given.items()
-        elif not isinstance(given, tuple) or not all(
-            isinstance(pair, tuple) and len(pair) == 2 for pair in given
+        pairs = self.fields
+        if isinstance(pairs, Mapping):
+            pairs = pairs.items()
+        elif not isinstance(pairs, tuple) or not all(
+            isinstance(pair, tuple) and len(pair) == 2 for pair in pairs
         ):
             raise ValueError(
                 'contexts must be a table of fields such as {"country": ["de", "fr"], '
-                f'"basket": (0, 500)}}, got {validation.format_value(given)}'
+                f'"basket": (0, 500)}}, got {validation.format_value(pairs)}'
             )
         object.__setattr__(
-            self, "fields", tuple((_name(name), _field(name, f)) for name, f in given)
+            self,
+            "fields",
+            tuple((_validate_field_name(name), _parse_named_field(name, f)) for name, f in pairs),
         )
         if self.n_features > MOST_COLUMNS:
             raise ValueError(
@@ -306,10 +309,10 @@ class Contexts:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns, the intercept first: (d,)."""
-        named = ["intercept"]
+        columns = ["intercept"]
         for name, field in self:
-            named += [*field.columns(name), *([f"{name} missing"] if field.optional else [])]
-        return tuple(named)
+            columns += [*field.column_names(name), *([f"{name} missing"] if field.optional else [])]
+        return tuple(columns)
 
     @property
     def n_features(self) -> int:
@@ -317,10 +320,10 @@ class Contexts:
         return len(self.columns)
 
     def features(self, context: Mapping[str, Any]) -> Features:
-        """The columns (d,) of one context, a table of values by name; None is missing.
+        """Return the columns (d,) of one context, a table of values by name; None is missing.
 
-        An unknown category is answered with zeros, a number outside its range with the end of it,
-        and both are named. What is missing and not optional, or of another kind, is refused.
+        An unknown category becomes zeros, a number outside its range is clipped, and the result
+        names both. A missing field that is not optional, or one of another type, is refused.
         """
         if not isinstance(context, Mapping):
             raise ValueError(
@@ -331,7 +334,7 @@ class Contexts:
         for key in context:
             if key not in names:
                 validation.validate_choice("context:", key, names)
-        x = [1.0]
+        x = [1.0]  # the intercept
         unknown = []
         clipped = []
         for name, field in self:
@@ -339,10 +342,10 @@ class Contexts:
             if value is None:
                 if not field.optional:
                     raise ValueError(f"context.{name} is missing")
-                x += [0.0] * len(field.columns(name)) + [1.0]
+                x += [0.0] * len(field.column_names(name)) + [1.0]
                 continue
             try:
-                columns, is_unknown, is_clipped = field.features(value)
+                columns, is_unknown, is_clipped = field.encode_value(value)
             except ValueError as error:
                 raise ValueError(f"context.{name} {error}") from None
             x += [*columns, 0.0] if field.optional else columns
@@ -351,10 +354,11 @@ class Contexts:
         return Features(np.array(x), tuple(unknown), tuple(clipped))
 
     def __call__(self, generator: Randomness, size: tuple[int, ...]) -> FloatArray:
-        """Contexts of visits drawn at random: (R, N) -> (R, N, d)."""
+        """Draw the contexts of random visits: (R, N) -> (R, N, d)."""
         parts = [np.ones((*size, 1))]
         for _, field in self:
-            columns = field.drawn(np.asarray(generator.random(size)))
+            # Two uniforms per optional field, whether it is missing or not: streams stay aligned.
+            columns = field.draw(np.asarray(generator.random(size)))
             if field.optional:
                 missing = np.asarray(generator.random(size)) < field.missing
                 columns = np.where(missing[..., None], 0.0, columns)
@@ -364,20 +368,20 @@ class Contexts:
         return np.concatenate(parts, axis=-1)
 
     def to_data(self) -> dict[str, Any]:
-        """As an experiment file or agent.toml has it; `Contexts(data)` is this again."""
+        """Encode the schema as in an experiment file or agent.toml; `Contexts(data)` decodes it."""
         return {name: field.to_data() for name, field in self}
 
 
-def _name(name: Any) -> str:
+def _validate_field_name(name: Any) -> str:
     try:
-        return check_name(name)
+        return validate_name(name)
     except ValueError as error:
         raise ValueError(f"contexts: {error}") from None
 
 
-def _field(name: str, given: Any) -> Field:
-    """A field from what was given for it."""
+def _parse_named_field(name: str, value: Any) -> Field:
+    """Parse the field of this name; the error names its key."""
     try:
-        return field_of(given)
+        return parse_field(value)
     except ValueError as error:
         raise ValueError(f"contexts.{name} {error}") from None

@@ -1,4 +1,4 @@
-"""How hard two arms are to tell apart: Kullback-Leibler divergences, by family.
+"""Kullback-Leibler divergences by family: how hard two arms are to distinguish.
 
 Arguments are means; 0 log 0 = 0 and p log(p/0) = inf, as in the paper's notation.
 """
@@ -56,34 +56,35 @@ def kl_exponential(p: ArrayLike, q: ArrayLike) -> FloatArray:
     return _relative_entropy(q, p) / q
 
 
-def divergence(family: Any) -> Divergence:
-    """Look up d(means, best), how hard arms of a reward family are to tell apart.
+def get_divergence(family: Any) -> Divergence:
+    """Return the divergence d(means, best) of a reward family.
 
     `Bounded` gets the Bernoulli divergence, the one behind its quasi-likelihood
     theta^y (1 - theta)^(1 - y). No two laws on [0, 1] with these means are closer, so the
     Lai-Robbins constant it gives is an upper estimate for any law one might know more about.
     """
-    known: Divergence | None = getattr(family, "divergence", None)
-    if not callable(known):
+    function: Divergence | None = getattr(family, "divergence", None)
+    if not callable(function):
         raise ValueError(
-            f"family {getattr(family, 'name', family)!r} has no known divergence: "
-            "a family gives one as its method divergence(p, q)"
+            f"family {getattr(family, 'name', family)!r} has no divergence: "
+            "give it a method divergence(p, q)"
         )
-    return known
+    return function
 
 
-# x - log(1 + x) = x^2/2 - x^3/3 + ...: exact to rounding for |x| < 0.01
+# x - log(1 + x) = x^2/2 - x^3/3 + ...: exact to rounding for |x| < 0.01.
 _SERIES = [0.0, 0.0] + [(-1) ** n / n for n in range(2, 11)]
 
 
 def _relative_entropy(p: FloatArray, q: FloatArray) -> FloatArray:
-    """Compute p log(p/q) - p + q, of which three of the divergences are made.
+    """Compute p log(p/q) - p + q, the common term of three divergences.
 
     0 log 0 = 0 and p log(p/0) = inf. Nearly equal means go through the series, because the plain
     formula loses every digit when the gap is below 1e-8.
     """
     from scipy.special import kl_div
 
+    # p log(p/q) - p + q = p (x - log(1 + x)) with x = (q - p) / p
     near = np.abs(q - p) < 0.01 * p
     step = np.where(near, q - p, 0.0) / np.where(near, p, 1.0)
     series = p * np.polynomial.polynomial.polyval(step, _SERIES)

@@ -1,10 +1,10 @@
-"""Calibration: how sure an agent may be of a belief that it has merged with its neighbours.
+"""Calibration of merged beliefs by their effective sample size.
 
 A belief of Algorithm 1 is the prior plus a sum over pulls of weight times statistic. The weights
-are uneven, for a fresh reward counts N times until it has mixed, so the belief is tempered: surer
-than its evidence. A sketch travels beside it, linear like the belief: the sum of the weights w, and
-sums of w times random signs, whose mean square is the sum of w^2 on average.
-docs/calibration.md says how honest the result is.
+are uneven, because a new reward counts N times until it has mixed, so the belief is tempered: it is
+overconfident. A sketch travels with it, linear like the belief: the sum of the weights w, and sums
+of w times random signs, whose mean square is an unbiased estimate of the sum of w^2. The effective
+sample size is (sum of w)^2 / sum of w^2 (Kish). docs/calibration.md measures the coverage.
 """
 
 from __future__ import annotations
@@ -16,41 +16,44 @@ from posse.families.family import Family
 from posse.randomness import FloatArray, Randomness
 
 SIGNS = 16
-# Sixteen signs tell the sum of squared weights with an error: what is divided by it is Student's,
-# not normal, worth a factor (2.12 / 1.96)^2 = 1.17. The rest is measured (docs/calibration.md):
-# agents choose by a belief that is too sure, and an arm that begins badly keeps its bad luck.
+# Sixteen signs estimate the sum of squared weights with an error: the ratio is Student's t, not
+# normal, worth a factor (2.12 / 1.96)^2 = 1.17. The remaining factor is measured
+# (docs/calibration.md): agents choose by an overconfident belief, and an arm with an unlucky start
+# is not played often enough to recover.
 CAUTION = 1.4
 
 
-def no_sketch(n_agents: int | tuple[int, ...], n_arms: int) -> FloatArray:
-    """The sketch before any pull: zeros (1 + SIGNS, N, K); for runs too, n_agents is (R, N)."""
+def create_sketch(n_agents: int | tuple[int, ...], n_arms: int) -> FloatArray:
+    """Create the sketch before any pull: zeros (1 + SIGNS, N, K), or n_agents = (R, N) for runs."""
     between = n_agents if isinstance(n_agents, tuple) else (n_agents,)
     return np.zeros((1 + SIGNS, *between, n_arms))
 
 
-def observe(
+def update_sketch(
     sketch: FloatArray,  # (1 + SIGNS, ..., K)
     arms: NDArray[np.integer],  # (...)
     learning_rate: float,
     randomness: Randomness,
 ) -> FloatArray:
-    """Add each agent's pull with fresh signs, as a new sketch; `beliefs.merge` then merges it."""
+    """Return a new sketch with each agent's pull and random signs; `beliefs.merge` merges it."""
     n_rows = len(sketch)
     n_arms = sketch.shape[-1]
     draws = np.asarray(randomness.random((*arms.shape, n_rows - 1)))  # (..., SIGNS)
+    # Signs of different pulls are independent, so cross terms vanish in expectation and the mean
+    # square of a signed sum estimates the sum of squared weights.
     signs = np.where(draws < 0.5, -1.0, 1.0)
     updated = sketch.copy()
     cells = updated.reshape(n_rows, -1)  # a view: (1 + SIGNS, agents * K)
-    played = np.arange(0, cells.shape[1], n_arms) + np.ravel(arms)
-    cells[0, played] += learning_rate
-    cells[1:, played] += learning_rate * signs.reshape(-1, n_rows - 1).T
+    columns = np.arange(0, cells.shape[1], n_arms) + np.ravel(arms)
+    cells[0, columns] += learning_rate
+    cells[1:, columns] += learning_rate * signs.reshape(-1, n_rows - 1).T
     return updated
 
 
 def effective_pulls(weight: FloatArray, squares: FloatArray) -> FloatArray:
-    """How many equally weighted pulls are worth as much, cautiously, and no more than the weight.
+    """Return the effective sample size in pulls, with caution, and at most the weight.
 
-    weight: the sum of w; squares: an estimate of the sum of w^2. Where there is none, the weight.
+    weight: the sum of w; squares: an estimate of the sum of w^2. Without squares, the weight.
     """
     weight = np.asarray(weight, dtype=float)
     squares = np.asarray(squares, dtype=float)
@@ -59,11 +62,11 @@ def effective_pulls(weight: FloatArray, squares: FloatArray) -> FloatArray:
     return np.where(squares > 0, np.minimum(pulls, weight), weight)
 
 
-def calibrated(family: Family, belief: FloatArray, signs: FloatArray) -> FloatArray:
-    """The belief that is as sure as its evidence allows: the same mean reward, fewer pulls.
+def calibrate(family: Family, belief: FloatArray, signs: FloatArray) -> FloatArray:
+    """Return the calibrated belief: the same mean reward, with the effective number of pulls.
 
-    belief: (D, ..., K), such as an agent's of `result.beliefs`
-    signs:  (1 + SIGNS, ..., K), its sketch of `result.signs`
+    belief: (D, ..., K), such as that of an agent in `result.beliefs`
+    signs:  (1 + SIGNS, ..., K), its sketch in `result.signs`
 
     >>> import posse
     >>> bandit = posse.Bandit.gaussian([0.5, 0.1])
@@ -72,7 +75,7 @@ def calibrated(family: Family, belief: FloatArray, signs: FloatArray) -> FloatAr
     ...                         record=[20], keep=("beliefs", "signs"))
     >>> belief, signs = result.beliefs[0, -1, :, 0], result.signs[0, -1, :, 0]  # of agent 0
     >>> plain = posse.summarise(bandit.family, belief)
-    >>> honest = posse.summarise(bandit.family, posse.calibrated(bandit.family, belief, signs))
+    >>> honest = posse.summarise(bandit.family, posse.calibrate(bandit.family, belief, signs))
     >>> bool((honest.high - honest.low > plain.high - plain.low).all())
     True
     """

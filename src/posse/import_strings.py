@@ -1,6 +1,7 @@
-"""Anybody's parts by name: 'module:Class' for what can be imported, a marked repr for the rest.
+"""Import strings: user-defined parts as 'module:Class', and a marked repr for all others.
 
-So a network, and whatever else holds a part of one's own, becomes plain data and comes back.
+Networks and experiments use them to write user-defined parts (plugins) as plain data and to read
+them again. `posse.serialization` builds on this module and adds the registries of the library.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import numpy as np
 
 from posse.validation import FrozenArray, format_value
 
-# Marks a part that a file can show but not build again: a lambda, an object of a plain class, or
-# what is defined in a function, a notebook or the main script.
+# Key of a part that a file can show but cannot rebuild: a lambda, an object of a plain class, or
+# anything that is defined in a function, a notebook or the main script.
 REPR_ONLY = "cannot be rerun"
 
 
@@ -41,11 +42,12 @@ def import_object(name: str) -> Any:
 
 
 def get_import_string(value: Any) -> str | None:
-    """The 'module:name' under which any program finds a function or class, if there is one."""
+    """Return the 'module:name' by which any program can import a function or class, or None."""
     module = getattr(value, "__module__", None)
     path = getattr(value, "__qualname__", "<unnamed>")
-    if module == "__main__":  # another program's is another
+    if module == "__main__":  # it names another module in another program
         return None
+    # A name counts only if it leads back to the same object, which local functions do not.
     try:
         return f"{module}:{path}" if import_object(f"{module}:{path}") is value else None
     except ValueError:
@@ -53,38 +55,54 @@ def get_import_string(value: Any) -> str | None:
 
 
 def mark_repr_only(value: Any) -> dict[str, str]:
-    """What a file shows of a part that it cannot build again; alike in every process."""
+    """Mark a part that no file can rebuild: {REPR_ONLY: its repr}."""
+    # addresses differ from process to process, and digests of settings must not
     return {REPR_ONLY: re.sub(r" at 0x[0-9a-fA-F]+", "", format_value(value))}
 
 
 def encode_value(value: Any) -> Any:
-    """A value as plain data: {"name": "module:Class", field: ...} for dataclasses.
+    """Encode a value as plain data: {"name": "module:Class", field: ...} for dataclasses.
 
-    What has no name becomes {REPR_ONLY: its repr}, which can be stored, but not read back. Fields
-    that are None are left out, since TOML has no word for it.
+    A value without an import string becomes {REPR_ONLY: its repr}, which can be stored but not
+    read back.
+    """
+    if isinstance(value, type) or not dataclasses.is_dataclass(value):
+        return encode_plain(value, encode_value)
+    if (name := get_import_string(type(value))) is None:
+        return mark_repr_only(value)
+    return {"name": name, **encode_fields(value, encode_value)}
+
+
+def encode_plain(value: Any, encode_item: Callable[[Any], Any]) -> Any:
+    """Encode numbers, text, arrays and containers; `encode_item` encodes what containers hold.
+
+    A function or class becomes its import string, anything else {REPR_ONLY: its repr}.
     """
     if isinstance(value, FrozenArray):
         return value.values.tolist()
     if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
+        return encode_item(value.tolist())
     if isinstance(value, Mapping):
-        return {str(key): encode_value(item) for key, item in value.items()}
+        return {str(key): encode_item(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [encode_value(item) for item in value]
+        return [encode_item(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, type) or not dataclasses.is_dataclass(value):
-        return get_import_string(value) or mark_repr_only(value)
-    if (name := get_import_string(type(value))) is None:
-        return mark_repr_only(value)
-    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-    return {"name": name} | {
-        key: encode_value(item) for key, item in fields.items() if item is not None
-    }
+    return get_import_string(value) or mark_repr_only(value)
+
+
+def encode_fields(value: Any, encode_item: Callable[[Any], Any]) -> dict[str, Any]:
+    """Encode the fields of a dataclass by name, without those that are None.
+
+    TOML has no null, so the default of the constructor must restore a None.
+    """
+    names = [field.name for field in dataclasses.fields(value) if field.init]
+    values = {name: getattr(value, name) for name in names}
+    return {name: encode_item(item) for name, item in values.items() if item is not None}
 
 
 def decode_value(data: Any) -> Any:
-    """The value that `write` made plain; lists come back as tuples, which compare and hash."""
+    """Decode what `encode_value` wrote; lists come back as tuples, which compare and hash."""
     if isinstance(data, list | tuple):
         return tuple(decode_value(item) for item in data)
     if not isinstance(data, Mapping):
@@ -99,6 +117,7 @@ def decode_value(data: Any) -> Any:
     kind = import_object(str(data["name"]))
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise ValueError(f"name must be that of a frozen dataclass, got {data['name']!r}")
+    # Only annotations tell the import string of a function from other text.
     functions = _find_function_fields(kind)
     fields = {key: value for key, value in data.items() if key != "name"}
     try:
@@ -115,10 +134,10 @@ def decode_value(data: Any) -> Any:
 
 
 def _find_function_fields(kind: type) -> set[str]:
-    """The fields that hold functions, which plain data has the names of."""
+    """Return the names of the fields that hold functions: their data are import strings."""
     try:
         hints = typing.get_type_hints(kind)
-    except NameError:  # types that only a type checker imports
+    except NameError:  # an annotation that only a type checker can resolve
         return set()
     get_origin: Any = typing.get_origin
     alternatives = {name: (hint, *typing.get_args(hint)) for name, hint in hints.items()}  # or None

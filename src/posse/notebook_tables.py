@@ -1,4 +1,4 @@
-"""Small tables in HTML, as notebooks show them; whatever is written into one is escaped."""
+"""Small HTML tables for notebooks; all text is escaped."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from html import escape
 _CELL = 'style="text-align:{side};padding:0.15em 0.8em"'
 
 
-def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table on its own: a caption, a row of headers unless there are none, names on the left."""
-    head = "".join(_cell("th", header, i) for i, header in enumerate(headers))
+def render_table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Render a table: a caption, a row of headers if any, and names in the first column."""
+    head = "".join(_render_cell("th", header, i) for i, header in enumerate(headers))
     lines = [
-        "".join(_cell("td" if i else "th", text, i) for i, text in enumerate(row)) for row in rows
+        "".join(_render_cell("td" if i else "th", text, i) for i, text in enumerate(row))
+        for row in rows
     ]
     return "\n".join(
         [
@@ -27,7 +28,7 @@ def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -
     )
 
 
-def _cell(tag: str, text: str, column: int) -> str:
-    """Names begin on the left, numbers end on the right."""
+def _render_cell(tag: str, text: str, column: int) -> str:
+    """Render a cell: names are aligned left, numbers right."""
     style = _CELL.format(side="right" if column else "left")
     return f"<{tag} {style}>{escape(text)}</{tag}>"

@@ -1,4 +1,4 @@
-"""Randomness is an argument: one stream per run and purpose, never a global state."""
+"""Random streams: one per (seed, run, purpose), passed as an argument, never a global state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PURPOSES = (
 
 
 class Randomness(Protocol):
-    """What families, policies and networks ask of a generator: a subset of NumPy's."""
+    """The methods of a generator that families, policies and networks use: a subset of NumPy's."""
 
     def random(self, size: Any) -> Any:
         """Uniforms on [0, 1)."""
@@ -50,7 +50,7 @@ class Randomness(Protocol):
 
 
 def create_generator(seed: int, run: int, purpose: str) -> np.random.Generator:
-    """The stream of one run and purpose: the same whatever else is simulated."""
+    """Create the generator of one run and purpose; it does not depend on other runs."""
     key = (run, PURPOSES.index(purpose))
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
 
@@ -58,8 +58,8 @@ def create_generator(seed: int, run: int, purpose: str) -> np.random.Generator:
 class Streams:
     """R generators that act as one: row r of every draw comes from the generator of run r.
 
-    So an algorithm written for one Generator runs vectorised over a block of runs, and what run r
-    draws does not depend on which other runs share its block.
+    An algorithm that is written for one Generator runs vectorised over a block of runs. The draws
+    of run r do not depend on which other runs share its block.
     """
 
     def __init__(self, generators: Sequence[np.random.Generator]) -> None:
@@ -67,7 +67,7 @@ class Streams:
 
     @classmethod
     def for_runs(cls, seed: int, runs: Sequence[int], purpose: str) -> Streams:
-        """The streams of some runs for one purpose."""
+        """Create the streams of some runs for one purpose."""
         return cls([create_generator(seed, run, purpose) for run in runs])
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
@@ -97,7 +97,7 @@ class Streams:
         rows = zip(self.generators, a, b, strict=True)
         return np.stack([stream.beta(a_row, b_row) for stream, a_row, b_row in rows])
 
-    # The library draws the above only; an algorithm of one's own may know more of NumPy's
+    # The library uses only the methods above; user-defined algorithms may use more of NumPy's.
 
     def integers(
         self, low: Any, high: Any = None, size: Any = None, *, endpoint: bool = False
@@ -130,9 +130,9 @@ class Streams:
         return np.stack([stream.permutation(x) for stream in self.generators])
 
     def _draw_rows(self, draw: Callable[..., Any], size: Any, *parameters: Any) -> NDArray[Any]:
-        """Row r of (R, ...) from `draw(generator r, shape of a row, row r of the parameters)`.
+        """Stack rows `draw(generator r, shape of a row, row r of the parameters)`: (R, ...).
 
-        A size of None is that of the parameters, or one number for every run.
+        A size of None means the shape of the parameters, or one number per run.
         """
         n_runs = len(self.generators)
         shape = np.broadcast_shapes(*map(np.shape, parameters)) if size is None else size
@@ -141,7 +141,7 @@ class Streams:
             raise ValueError(
                 f"size must begin with the {n_runs} runs of the block, (R, ...), got {shape}"
             )
-        # a number stays one, for which NumPy may draw in another way than for an array
+        # A scalar stays a scalar: NumPy may draw differently for an array of equal parameters.
         by_run = [x if np.ndim(x) == 0 else np.broadcast_to(x, shape) for x in parameters]
         return np.stack(
             [
@@ -152,5 +152,5 @@ class Streams:
 
 
 def _view_rows(values: FloatArray) -> FloatArray:
-    """An array (R, ...) whose rows are arrays, even where each holds one number: views."""
+    """View an array (R, ...) with rows that are arrays, even where each holds one number."""
     return values if values.ndim > 1 else values[:, None]

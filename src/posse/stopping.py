@@ -1,15 +1,16 @@
-"""When to stop: a winner that is false in at most a given share of experiments, ever.
+"""Anytime-valid stopping: a winner that is false in at most a given share of experiments.
 
-For an arm with evidence e (what its rewards added to the prior) and a candidate mean x, let
-l(x) = ln of the average over c of density(c statistic(x); x) / density(c statistic(x) + e; x), a
-likelihood ratio: rewards drawn around x, with a spread that c pulls at x leave, against those of x.
-At the true mean exp(l) is a martingale that starts at 1, however arms were chosen and whenever one
-looks, so it ever exceeds 1/delta with probability delta at most (Ville). Arm a beats b where every
-pair of means with a no better than b is as unlikely as that: the least l_a(u) + l_b(v), u <= v.
-(Prior-posterior ratios: Waudby-Smith and Ramdas, NeurIPS 2020; mixtures: Robbins 1970.)
+The verdict rests on confidence sequences. For an arm with evidence e (the sum that its rewards
+added to the prior) and a candidate mean x, let l(x) = ln of the average over c of
+density(c statistic(x); x) / density(c statistic(x) + e; x). This is a likelihood ratio: rewards of
+a mean drawn around x, with the spread of c pulls at x, against rewards of x. At the true mean
+exp(l) is a martingale that starts at 1, however arms were chosen and whenever one looks, so the
+probability that it ever exceeds 1/delta is at most delta (Ville): exp(l) is an e-value. Arm a beats
+b if every pair of means with a no better than b is that unlikely: the least l_a(u) + l_b(v) over
+u <= v. (Prior-posterior ratios: Waudby-Smith and Ramdas, NeurIPS 2020; mixtures: Robbins 1970.)
 
-Everything is read from `statistic` and `log_density`, for every family whose belief is conjugate.
-docs/stopping.md says what the verdict promises, and what it does not.
+It needs only `statistic` and `log_density`, for every family with a conjugate belief.
+docs/stopping.md states what the verdict guarantees, and what it does not.
 """
 
 from __future__ import annotations
@@ -22,18 +23,17 @@ from typing import Literal
 
 import numpy as np
 
-from posse import best_arm as race
-from posse import validation
-from posse.families.family import Family, is_contextual, name_of
+from posse import best_arm, validation
+from posse.families.family import Family, get_family_name, is_contextual
 from posse.families.optional_methods import get_optional
 from posse.randomness import FloatArray
 
-STRENGTHS = np.array([10.0, 100.0, 1000.0, 10000.0])  # pulls, averaged over
-# of a grid: about, and for many arms at most
+STRENGTHS = np.array([10.0, 100.0, 1000.0, 10000.0])  # pulls c of the mixture
+# Points of the grid of candidate means: about, and at most (for many arms).
 POINTS = 500
 MOST_POINTS = 1500
-AT_ONCE = 64  # arms
-# a minimum is looked for anew, each time in a bracket so much finer
+AT_ONCE = 64  # arms per block, to bound the memory
+# A minimum on the grid is refined in rounds, each on a grid so many times finer.
 ROUNDS = 8
 FINER = 16
 
@@ -45,10 +45,10 @@ class Verdict:
     """Whether an experiment may stop, and why, in numbers and in a sentence."""
 
     verdict: Kind
-    arm: int  # the winner, the one that is good enough, or the one that leads
-    evidence: float | None  # that it is the best, in nats; None where there can be no winner
-    needed: float | None  # for a winner, and for no difference
-    expected_loss: float  # what one gives up on average, under the prior, by settling for the arm
+    arm: int  # the winner, the arm that is good enough, or the leader
+    evidence: float | None  # that it is the best, in nats; None if there can be no winner
+    needed: float | None  # the evidence needed for a winner, and for no difference
+    expected_loss: float  # E[mean of the best arm - mean of this arm], over the prior
     sentence: str
 
 
@@ -62,23 +62,23 @@ def verdict(
     arms_ever: int | None = None,
     where: str = "",
 ) -> Verdict:
-    """Whether there is a winner among the arms of a belief (D, K), for those who look all the time.
+    """Judge whether a belief (D, K) has a winner; valid however often one looks.
 
     The belief must be the prior and the evidence of every pull **once, at learning rate 1**: that
-    of an agent alone (`Isolated`), of all together (`Centralized`, `Flooding`), or a live agent's
-    evidence. What `keep=("beliefs",)` has of a decentralized agent is tempered, and with a
-    half-life it is faded: no verdict is valid for these (evidence that merely counts twice gives
-    false winners at will).
+    of an isolated agent (`Isolated`), of all agents (`Centralized`, `Flooding`), or the evidence of
+    a live agent. The belief of a decentralized agent from `keep=("beliefs",)` is tempered, and with
+    a half-life it is discounted: no verdict is valid for these (evidence that counts twice is
+    enough to produce false winners).
 
-    The verdict of one belief has no memory. If it is asked repeatedly, the first "winner" or
-    "no-difference" is valid for ever (Ville's inequality), whatever a later call returns: keep it.
+    The verdict of one belief has no memory. If it is called repeatedly, the first "winner" or
+    "no-difference" is valid for ever (Ville's inequality), whatever a later call returns: store it.
 
-    error: the probability with which a false winner, or a false "no difference", may ever be
-    named. tolerance: a difference of means that does not matter: "no-difference" if all arms are
-    that close, also within the error; "good-enough" if settling for an arm gives up less than that
-    on average, which is Bayesian, right on average over the prior. names: of the arms, for the
-    sentence; arms_ever: how many the experiment had, if more than these; where: "here", if the
-    evidence is of one place and the sentence is to say so.
+    error: the probability that a false winner, or a false "no difference", is ever declared.
+    tolerance: a difference of means that does not matter: "no-difference" if all arms are that
+    close, with the same error; "good-enough" if the expected loss of an arm is smaller, which is
+    Bayesian: right on average over the prior. names: those of the arms, for the sentence.
+    arms_ever: the number of arms that the experiment ever had, if larger. where: a word such as
+    "here" for the sentence, if the evidence is of one place.
 
     >>> belief = np.array([[231.0, 106.0, 91.0], [3771.0, 2896.0, 2911.0]])  # Beta(1, 1) prior
     >>> found = posse.verdict(posse.families.Bernoulli(), belief)
@@ -87,58 +87,63 @@ def verdict(
     """
     validation.validate_number("error", error, above=0, below=1)
     if is_contextual(family):
-        raise ValueError("with contexts there is a best arm for each: see expected_loss")
+        raise ValueError("verdict does not support contexts: see expected_loss instead")
     if tolerance is not None:
         width = family.means.high - family.means.low
         validation.validate_number("tolerance", tolerance, above=0, below=width)
-    if reason := why_not(family):
-        raise ValueError(f"family {name_of(family)!r} can have no verdict: {reason}")
-    evidence = _evidence(family, belief)
+    if reason := explain_no_verdict(family):
+        raise ValueError(f"family {get_family_name(family)!r} can have no verdict: {reason}")
+    evidence = _subtract_prior(family, belief)
     n_arms = belief.shape[-1]
     ever = validation.validate_integer("arms_ever", arms_ever or n_arms, at_least=n_arms)
+    # Union bound: a false winner is one of the ever - 1 other arms, and it beats the best arm.
     needed = math.log(max(1, ever - 1) / error)
-    pulls, means = _pulls(family, evidence)
-    evidence = np.where(pulls > 0, evidence, 0.0)  # a prior may be so strong that it swallows all
+    pulls, means = _count_pulls(family, evidence)
+    evidence = np.where(pulls > 0, evidence, 0.0)  # rounding in a very strong prior
     leader = int(np.argmax(np.where(pulls > 0, means, -np.inf)))
-    loss = race.fine(family, belief)[1]
-    here = _Words(names, n_arms, where, family)
-    found = beats(family, evidence, leader)
-    least = max(0.0, float(np.delete(found, leader).min())) if n_arms > 1 else 0.0
+    loss = best_arm.evaluate_arms(family, belief)[1]
+    sentences = _Sentences(names, n_arms, where, family)
+    superiority = compute_superiority(family, evidence, leader)
+    least = max(0.0, float(np.delete(superiority, leader).min())) if n_arms > 1 else 0.0
     kind: Kind = "keep-going"
     if n_arms > 1 and least >= needed:
         kind = "winner"
-        sentence = here.winner(leader, error)
-    elif tolerance is not None and n_arms > 1 and _all_within(family, evidence, tolerance, needed):
+        sentence = sentences.describe_winner(leader, error)
+    elif (
+        tolerance is not None
+        and n_arms > 1
+        and _are_all_within(family, evidence, tolerance, needed)
+    ):
         kind = "no-difference"
-        sentence = here.no_difference(leader, error, tolerance)
+        sentence = sentences.describe_no_difference(leader, error, tolerance)
     elif tolerance is not None and loss.min() < tolerance:
         kind = "good-enough"
         leader = int(loss.argmin())
-        sentence = here.good_enough(leader, loss[leader], tolerance)
+        sentence = sentences.describe_good_enough(leader, loss[leader], tolerance)
     else:
-        sentence = here.leads(leader, least, needed)
+        sentence = sentences.describe_leader(leader, least, needed)
     return Verdict(kind, leader, least, needed, float(loss[leader]), sentence)
 
 
-def by_loss(
+def judge_by_loss(
     family: Family,
     belief: FloatArray,
     tolerance: float | None,
     names: Sequence[str] | None = None,
 ) -> Verdict:
-    """Whether an arm is good enough by its expected loss alone, which names no winner."""
-    loss = race.fine(family, belief)[1]
+    """Judge whether an arm is good enough by its expected loss alone, without a winner."""
+    loss = best_arm.evaluate_arms(family, belief)[1]
     arm = int(loss.argmin())
-    here = _Words(names, belief.shape[-1], "", family)
+    sentences = _Sentences(names, belief.shape[-1], "", family)
     if tolerance is not None and loss[arm] < tolerance:
-        sentence = here.good_enough(arm, loss[arm], tolerance)
+        sentence = sentences.describe_good_enough(arm, loss[arm], tolerance)
         return Verdict("good-enough", arm, None, None, float(loss[arm]), sentence)
-    sentence = f"keep going: {here.gives_up(arm, loss[arm])}"
+    sentence = f"keep going: {sentences.describe_loss(arm, loss[arm])}"
     return Verdict("keep-going", arm, None, None, float(loss[arm]), sentence)
 
 
-class _Words:
-    """Verdicts in sentences, with what to do next where arms have names."""
+class _Sentences:
+    """Verdicts as sentences, with the next command if arms have names."""
 
     def __init__(
         self, names: Sequence[str] | None, n_arms: int, where: str, family: Family
@@ -149,89 +154,103 @@ class _Words:
         assumed = get_optional(family, "assumption")
         self._if = f", if {assumed}" if assumed else ""
 
-    def winner(self, arm: int, error: float) -> str:
-        return f"{self._names[arm]} wins{self._where}; {self._wrong(error)}{self._pin(arm)}"
+    def describe_winner(self, arm: int, error: float) -> str:
+        claim = f"{self._names[arm]} wins{self._where}; {self._describe_error(error)}"
+        return claim + self._suggest_pin(arm)
 
-    def no_difference(self, arm: int, error: float, tolerance: float) -> str:
-        said = f"no two arms differ{self._where} by {tolerance:g} or more; {self._wrong(error)}"
-        return f"{said}: take any" + self._pin(arm).replace(":", ", such as", 1)
-
-    def good_enough(self, arm: int, loss: float, tolerance: float) -> str:
-        said = f"{self._names[arm]} is good enough{self._where}, though no winner"
-        return (
-            f"{said}: {self.gives_up(arm, loss)} over the prior, less than the {tolerance:g} that "
-            f"you tolerate{self._pin(arm)}"
+    def describe_no_difference(self, arm: int, error: float, tolerance: float) -> str:
+        claim = f"no two arms differ{self._where} by {tolerance:g} or more"
+        return f"{claim}; {self._describe_error(error)}: take any" + self._suggest_pin(arm).replace(
+            ":", ", such as", 1
         )
 
-    def gives_up(self, arm: int, loss: float) -> str:
-        return f"settling for {self._names[arm]} gives up {loss:.2g} on average"
+    def describe_good_enough(self, arm: int, loss: float, tolerance: float) -> str:
+        claim = f"{self._names[arm]} is good enough{self._where}, though no winner"
+        return (
+            f"{claim}: {self.describe_loss(arm, loss)} over the prior, "
+            f"less than the {tolerance:g} that you tolerate{self._suggest_pin(arm)}"
+        )
 
-    def leads(self, arm: int, evidence: float, needed: float) -> str:
-        said = f"keep going: {self._names[arm]} leads{self._where}, with evidence {evidence:.1f}"
-        return f"{said} of the {needed:.1f} needed"
+    def describe_loss(self, arm: int, loss: float) -> str:
+        return f"choosing {self._names[arm]} loses {loss:.2g} on average"
 
-    def _wrong(self, error: float) -> str:
+    def describe_leader(self, arm: int, evidence: float, needed: float) -> str:
+        claim = f"keep going: {self._names[arm]} leads{self._where}, with evidence {evidence:.1f}"
+        return f"{claim} of the {needed:.1f} needed"
+
+    def _describe_error(self, error: float) -> str:
         return (
             f"wrong in at most {100 * error:g}% of such experiments, however often you look"
             f"{self._if}"
         )
 
-    def _pin(self, arm: int) -> str:
+    def _suggest_pin(self, arm: int) -> str:
         return f": posse pin {shlex.quote(self._names[arm])}" if self._named else ""
 
 
-def why_not(family: Family) -> str | None:
-    """Why the evidence of a family cannot name a winner; None if it can."""
+def explain_no_verdict(family: Family) -> str | None:
+    """Return why the evidence of a family cannot prove a winner; None if it can."""
     if len(family.parameters) > 1:
-        return "a nuisance parameter beside the mean leaves no martingale to stop by"
+        return "with a nuisance parameter beside the mean there is no martingale to stop by"
     if len(get_optional(family, "edges")):
-        # E[exp(l)] is above 1 for a true mean that is no centre of a cell, and grows with the pulls
-        return "its belief is kept on cells, and a mean between their centres is none of them"
+        # E[exp(l)] exceeds 1 for a true mean that is not the centre of a cell.
+        return "its belief is on a grid, and a true mean between grid points is not covered"
     return None
 
 
-def log_e(family: Family, evidence: FloatArray, means: FloatArray) -> FloatArray:
-    """l of each arm at candidate means: (D, K), (G,) or (G, K) -> (G, K); exp(l) is an e-value."""
+def log_e_value(family: Family, evidence: FloatArray, means: FloatArray) -> FloatArray:
+    """Return l of each arm at candidate means: (D, K), (G,) or (G, K) -> (G, K).
+
+    exp(l) is an e-value against the hypothesis that the candidate is the true mean.
+    """
     n_arms = evidence.shape[-1]
     if n_arms > AT_ONCE:  # for the sake of memory
         parts = [slice(k, k + AT_ONCE) for k in range(0, n_arms, AT_ONCE)]
-        some = [means if means.ndim == 1 else means[:, part] for part in parts]
-        found = (log_e(family, evidence[:, p], x) for p, x in zip(parts, some, strict=True))
-        return np.concatenate(list(found), axis=1)
+        candidates = [means if means.ndim == 1 else means[:, part] for part in parts]
+        blocks = (
+            log_e_value(family, evidence[:, p], x) for p, x in zip(parts, candidates, strict=True)
+        )
+        return np.concatenate(list(blocks), axis=1)
     x = means if means.ndim == 2 else means[:, None]  # (G, K) or (G, 1)
     around = STRENGTHS[:, None, None] * family.statistic(x)[:, None]  # (D, C, G, 1 or K)
     before = family.log_density(around, x)
     after = family.log_density(around + evidence[:, None, None], x)
     terms = before - after
+    # log of the mean of exponentials, relative to the largest term
     top = terms.max(axis=0)
     return np.asarray(top + np.log(np.mean(np.exp(terms - top), axis=0)))
 
 
-def beats(family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0) -> FloatArray:
-    """How strongly it is shown of each other arm that it is no better by the tolerance: (K,).
+def compute_superiority(
+    family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0
+) -> FloatArray:
+    """Return the evidence that each other arm is not better by the tolerance, in nats: (K,).
 
-    In nats: the least l_arm(u) + l_other(v) over u + tolerance <= v. Below 0 where the others do
-    better; that of the arm itself means nothing.
+    It is the least l_arm(u) + l_other(v) over u + tolerance <= v, below 0 where the other arm is
+    ahead; the entry of the arm itself has no meaning.
     """
-    grid = _grid(family, evidence, tolerance)
+    grid = _build_grid(family, evidence, tolerance)
     n_arms = evidence.shape[-1]
-    mine = _from_below(log_e(family, evidence[:, [arm]], grid))  # (G, 1)
-    theirs = _from_above(log_e(family, evidence, grid + tolerance))  # (G, K)
+    mine = _minimum_from_below(log_e_value(family, evidence[:, [arm]], grid))  # (G, 1)
+    theirs = _minimum_from_above(log_e_value(family, evidence, grid + tolerance))  # (G, K)
     both = mine + theirs
     best = both.argmin(axis=0)  # (K,)
     least = both[best, np.arange(n_arms)]
-    # what lies left of a bracket for the arm, right of it for the others
+    # Invariant of the refinement: `floor` is the minimum of the arm left of its bracket, `roof`
+    # that of the other arms right of theirs, so that a bracket sees the whole line.
     low = np.maximum(best - 1, 0)
     high = np.minimum(best + 1, len(grid) - 1)
     floor = mine[low, 0]
     roof = theirs[high, np.arange(n_arms)]
-    left = grid[low]
-    right = grid[high]
-    own = np.repeat(evidence[:, [arm]], n_arms, axis=1)
+    bracket_low = grid[low]
+    bracket_high = grid[high]
+    arm_evidence = np.repeat(evidence[:, [arm]], n_arms, axis=1)
     for _ in range(ROUNDS):
-        x = left + (right - left) * np.linspace(0.0, 1.0, FINER + 1)[:, None]  # (F, K)
-        up = _from_below(np.minimum(log_e(family, own, x), floor))
-        down = _from_above(np.minimum(log_e(family, evidence, x + tolerance), roof))
+        x = (
+            bracket_low + (bracket_high - bracket_low) * np.linspace(0.0, 1.0, FINER + 1)[:, None]
+        )  # (F, K)
+        up = _minimum_from_below(np.minimum(log_e_value(family, arm_evidence, x), floor))
+        down = _minimum_from_above(np.minimum(log_e_value(family, evidence, x + tolerance), roof))
         both = up + down
         at = both.argmin(axis=0)
         least = np.minimum(least, both[at, np.arange(n_arms)])
@@ -240,40 +259,41 @@ def beats(family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0
         columns = np.arange(n_arms)
         floor = up[low, columns]
         roof = down[high, columns]
-        left = x[low, columns]
-        right = x[high, columns]
+        bracket_low = x[low, columns]
+        bracket_high = x[high, columns]
     return np.asarray(least)
 
 
-def _all_within(family: Family, evidence: FloatArray, tolerance: float, needed: float) -> bool:
-    """Whether no arm is better than another by the tolerance, within the error of a winner.
+def _are_all_within(family: Family, evidence: FloatArray, tolerance: float, needed: float) -> bool:
+    """Return whether no arm is better than another by the tolerance, at the error of a winner.
 
-    If two differ by that, the best and the worst do; and to miss that pair is to miss what is
-    counted among the false winners already. So the threshold is the same, for both together.
+    If two arms differ by that much, the best and the worst do, and a false claim about this pair
+    is already counted among the false winners. So one threshold serves both claims together.
     """
-    grid = _grid(family, evidence, tolerance)
+    grid = _build_grid(family, evidence, tolerance)
     arms = range(evidence.shape[-1])
-    mine = _from_below(log_e(family, evidence, grid))
-    theirs = _from_above(log_e(family, evidence, grid + tolerance))
-    # a minimum on the grid is above the least there is: mostly enough to say no
+    mine = _minimum_from_below(log_e_value(family, evidence, grid))
+    theirs = _minimum_from_above(log_e_value(family, evidence, grid + tolerance))
+    # A minimum on the grid is an upper bound of the true one, and mostly enough to decline.
     rough = (np.delete((mine[:, [arm]] + theirs).min(axis=0), arm).min() for arm in arms)
-    return all(each >= needed for each in rough) and all(
-        np.delete(beats(family, evidence, arm, tolerance), arm).min() >= needed for arm in arms
+    return all(minimum >= needed for minimum in rough) and all(
+        np.delete(compute_superiority(family, evidence, arm, tolerance), arm).min() >= needed
+        for arm in arms
     )
 
 
-def _from_below(values: FloatArray) -> FloatArray:
-    """The least at this mean or a lower one: (G, K)."""
+def _minimum_from_below(values: FloatArray) -> FloatArray:
+    """Return the minimum at this mean or a lower one: (G, K)."""
     return np.asarray(np.minimum.accumulate(values, axis=0))
 
 
-def _from_above(values: FloatArray) -> FloatArray:
-    """The least at this mean or a higher one: (G, K)."""
+def _minimum_from_above(values: FloatArray) -> FloatArray:
+    """Return the minimum at this mean or a higher one: (G, K)."""
     return np.asarray(np.minimum.accumulate(values[::-1], axis=0)[::-1])
 
 
-def _evidence(family: Family, belief: FloatArray) -> FloatArray:
-    """What the belief of one agent adds to its prior: (D, K)."""
+def _subtract_prior(family: Family, belief: FloatArray) -> FloatArray:
+    """Return the evidence of one agent's belief, without its prior: (D, K)."""
     prior = family.prior()
     if np.shape(belief)[:1] != prior.shape or np.ndim(belief) != 2 or not np.shape(belief)[1]:
         raise ValueError(
@@ -284,11 +304,12 @@ def _evidence(family: Family, belief: FloatArray) -> FloatArray:
     return np.asarray(belief - prior[:, None])
 
 
-def _pulls(family: Family, evidence: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """How many pulls the evidence is, and their mean: (D, K) -> each (K,).
+def _count_pulls(family: Family, evidence: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the number of pulls in the evidence and their mean reward: (D, K) -> each (K,).
 
     statistic(y) = A + B y for the families that are allowed, so evidence = pulls A + sum B.
     """
+    # any two rewards of the family determine A and B
     ends = [y for y in (0.0, 1.0, 0.5, 2.0, -1.0) if family.rewards.contains(np.array(y))][:2]
     first, second = family.statistic(np.array(ends)).T
     slope = (second - first) / (ends[1] - ends[0])
@@ -301,7 +322,7 @@ def _pulls(family: Family, evidence: FloatArray) -> tuple[FloatArray, FloatArray
     return np.where(none, 0.0, pulls), mean
 
 
-def _grid(family: Family, evidence: FloatArray, tolerance: float) -> FloatArray:
+def _build_grid(family: Family, evidence: FloatArray, tolerance: float) -> FloatArray:
     """Candidate means, ascending, beyond those of all arms and fine where one of them rises: (G,).
 
     Quantiles of what ten pulls at about the mean and the evidence say of each arm, the middles of
@@ -309,7 +330,7 @@ def _grid(family: Family, evidence: FloatArray, tolerance: float) -> FloatArray:
     """
     from scipy.special import ndtr
 
-    pulls, means = _pulls(family, evidence)
+    pulls, means = _count_pulls(family, evidence)
     prior_mean = float(family.posterior_mean(family.prior()))
     inside = (pulls * means + prior_mean) / (pulls + 1.0)  # never at an end of the range
     about = 10.0 * family.statistic(inside) + evidence
@@ -331,6 +352,6 @@ def _grid(family: Family, evidence: FloatArray, tolerance: float) -> FloatArray:
         points = np.append(points, points - tolerance)
     points = np.unique(points)
     points = points[(points > low) & (points + tolerance < high)]
-    if len(points) > MOST_POINTS:  # what follows looks between them
+    if len(points) > MOST_POINTS:  # the refinement covers the gaps
         points = points[np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)]
     return np.asarray(points)

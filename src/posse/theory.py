@@ -1,6 +1,6 @@
-"""What the paper proves, as numbers: divergences, Lai-Robbins, Theorem 1, mixing, the lemmas.
+"""The results of the paper as numbers: Lai-Robbins, Theorem 1, mixing times and the lemmas.
 
-The spectral gap and the second eigenvalue that several functions take are properties of a
+Several functions take the spectral gap or the second eigenvalue, which are properties of a
 network: `Network.spectral_gap` and `Network.second_eigenvalue`. For the symmetric weights used
 here the paper's lambda_2 (Theorem 1) and sigma_2 (its proof) are the same number.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from posse.divergences import Divergence as Divergence
-from posse.divergences import divergence as divergence
+from posse.divergences import get_divergence as get_divergence
 from posse.divergences import kl_bernoulli as kl_bernoulli
 from posse.divergences import kl_exponential as kl_exponential
 from posse.divergences import kl_gaussian as kl_gaussian
@@ -28,7 +28,7 @@ from posse.validation import validate_array, validate_integer, validate_number
 
 
 class HasMeans(Protocol):
-    """A bandit, as far as the theory looks at it."""
+    """The part of a bandit that the theory needs."""
 
     @property
     def family(self) -> Any:
@@ -63,8 +63,8 @@ def lai_robbins(bandit: HasMeans, n_agents: int) -> float:
     0.5
     """
     if getattr(bandit, "drift", None) is not None:
-        raise ValueError("lai_robbins knows no bandit whose means drift: its regret is not log T")
-    return lai_robbins_constant(bandit.means, n_agents, divergence(bandit.family))
+        raise ValueError("lai_robbins needs stationary means: with drift, regret is not log T")
+    return lai_robbins_constant(bandit.means, n_agents, get_divergence(bandit.family))
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def theorem_1(
 
 
 def mixing_time(n_agents: int, second_eigenvalue: float, accuracy: float = 0.01) -> int | float:
-    """How many rounds spread an observation evenly over all agents, to the accuracy.
+    """Return the number of rounds that spread an observation evenly over all agents.
 
     The smallest t with sqrt(N)/2 lambda_2^t <= accuracy, which bounds the total variation distance
     of every row of W^t to 1/N for symmetric doubly stochastic W. Infinite if lambda_2 = 1.
@@ -138,6 +138,7 @@ def mixing_time(n_agents: int, second_eigenvalue: float, accuracy: float = 0.01)
     second = validate_number("second_eigenvalue", second_eigenvalue, at_least=0, at_most=1)
     accuracy = validate_number("accuracy", accuracy, above=0, below=1)
     start = math.sqrt(agents) / 2
+    # A single agent is mixed from the start; W of rank 1 mixes in one round.
     if agents == 1 or start <= accuracy:
         return 0
     if second == 0:
@@ -159,7 +160,7 @@ def consensus_deviation(weights: ArrayLike, rounds: int) -> ConsensusDeviation:
 
     The bound is 4 log N / (1 - sigma_2) for doubly stochastic W (N, N) (Fact `W_sum_conv`).
     """
-    weights = _square(weights)
+    weights = _validate_weights(weights)
     rounds = validate_integer("rounds", rounds, at_least=1)
     agents = len(weights)
     power = np.eye(agents)
@@ -225,32 +226,37 @@ def posterior_closed_form(
     arms and rewards are (t-1, N), oldest first, and weights W is (N, N); prior Beta(1, 1). The
     observations of round tau arrive through the matrix power W^(t - tau).
     """
-    weights = _square(weights)
+    weights = _validate_weights(weights)
     agents = len(weights)
-    played = np.asarray(arms)
+    arm_history = np.asarray(arms)
     rewards = validate_array("rewards", rewards, 0, 1)
     rate = validate_number("learning_rate", learning_rate, above=0)
     n_arms = validate_integer("n_arms", n_arms, at_least=1)
-    if played.ndim != 2 or played.shape[1] != agents or played.shape != rewards.shape:
+    if (
+        arm_history.ndim != 2
+        or arm_history.shape[1] != agents
+        or arm_history.shape != rewards.shape
+    ):
         raise ValueError(
             f"arms and rewards must both have shape (rounds, {agents}), "
-            f"got {played.shape} and {rewards.shape}"
+            f"got {arm_history.shape} and {rewards.shape}"
         )
-    if not np.isin(played, np.arange(n_arms)).all():
-        raise ValueError(f"arms must be whole numbers from 0 to {n_arms - 1}, got {played}")
+    if not np.isin(arm_history, np.arange(n_arms)).all():
+        raise ValueError(f"arms must be whole numbers from 0 to {n_arms - 1}, got {arm_history}")
 
     successes = np.zeros((agents, n_arms))
     pulls = np.zeros((agents, n_arms))
+    # Backwards in time: the power of W grows with the age of an observation.
     power = weights
-    for arm, reward in zip(played[::-1], rewards[::-1], strict=True):
-        chosen = (arm[:, None] == np.arange(n_arms)).astype(float)
-        successes += power @ (reward[:, None] * chosen)
-        pulls += power @ chosen
+    for arm, reward in zip(arm_history[::-1], rewards[::-1], strict=True):
+        indicator = (arm[:, None] == np.arange(n_arms)).astype(float)
+        successes += power @ (reward[:, None] * indicator)
+        pulls += power @ indicator
         power = power @ weights
     return BetaParameters(1 + rate * successes, 1 + rate * (pulls - successes))
 
 
-# Inside --------------------------------------------------------------------------------------
+# Helpers -------------------------------------------------------------------------------------
 
 
 def _consensus_bound(weights: FloatArray) -> float:
@@ -259,20 +265,20 @@ def _consensus_bound(weights: FloatArray) -> float:
     if agents == 1:
         return 0.0
     gap = 1 - float(np.linalg.svd(weights, compute_uv=False)[1])
-    # a disconnected W has gap 0 up to the rounding of the singular values
+    # A disconnected W has gap 0 up to the rounding of its singular values.
     return 4 * math.log(agents) / gap if gap > 1e-12 else math.inf
 
 
 def _means_and_gaps(means: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Means (K,), checked, and their gaps to the best."""
+    """Validate means (K,) and return them with their gaps to the best."""
     values = validate_array("means", means)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"means must be a list of at least one number, got {means!r}")
     return values, values.max() - values
 
 
-def _square(weights: Any) -> FloatArray:
-    """Doubly stochastic weights (N, N), checked and dense."""
+def _validate_weights(weights: Any) -> FloatArray:
+    """Validate doubly stochastic weights (N, N) and return them dense."""
     dense = weights.toarray() if hasattr(weights, "toarray") else weights
     values = validate_array("weights", dense, 0)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:

@@ -1,4 +1,9 @@
-"""Checks at the door: one clear sentence that names the field, the value and what is allowed."""
+"""Validation of arguments, with error messages that name the field, the value and what is allowed.
+
+Every function takes the name of the field first, because messages begin with it: the decoder of
+TOML and JSON files finds the key of a wrong value by the first word of the message
+(`posse.serialization.decoder.locate_errors`).
+"""
 
 from __future__ import annotations
 
@@ -14,13 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def format_value(value: Any) -> str:
-    """A value in one short line."""
+    """Format a value on one line of at most 100 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a float can hold it; an integer may be too large."""
+    """Return whether a number is finite as a float; a huge integer is not."""
     try:
         return math.isfinite(value)
     except OverflowError:
@@ -36,8 +41,8 @@ def validate_number(
     below: float = math.inf,
     at_most: float = math.inf,
 ) -> float:
-    """A finite real number within the given bounds."""
-    # bool is an int to Python, but `sigma=True` is a mistake
+    """Return a finite real number within the given bounds, or raise a ValueError."""
+    # A bool is an int in Python, but `sigma=True` is a mistake.
     if isinstance(value, (bool, np.bool_)) or not isinstance(
         value, (int, float, np.integer, np.floating)
     ):
@@ -59,7 +64,7 @@ def validate_number(
 
 
 def validate_integer(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
-    """An integer within the given bounds (2.0 counts as 2)."""
+    """Return an integer within the given bounds (2.0 counts as 2), or raise a ValueError."""
     allowed = f"at least {at_least}" + (f" and at most {at_most}" if at_most is not None else "")
     message = f"{name} must be a whole number {allowed}, got {format_value(value)}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(
@@ -81,7 +86,7 @@ def validate_array(
     *,
     open_low: bool = False,
 ) -> NDArray[np.float64]:
-    """Finite numbers of any shape, each within the bounds."""
+    """Return finite numbers of any shape within the bounds as floats, or raise a ValueError."""
     try:
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
@@ -95,7 +100,7 @@ def validate_array(
 
 
 def validate_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """One of the allowed names; an unknown one gets the nearest as a suggestion."""
+    """Return one of the allowed names; the error for an unknown one suggests the nearest."""
     options = list(allowed)
     if value in options:
         return str(value)
@@ -107,19 +112,20 @@ def validate_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
 
 
 def validate_methods(name: str, value: Any, methods: Iterable[str], example: str) -> None:
-    """An object with these methods; a class given in place of an object is the usual slip."""
-    lacking = [method for method in methods if not callable(getattr(value, method, None))]
+    """Refuse an object without these methods, or a class given in place of an object."""
+    # The usual mistake is a class in place of an object: Gaussian for Gaussian().
+    missing = [method for method in methods if not callable(getattr(value, method, None))]
     if isinstance(value, type):
-        what = f"the class {value.__name__}, not an object"
-    elif lacking:
-        what = f"{format_value(value)}, which lacks {' and '.join(lacking)}"
+        problem = f"the class {value.__name__}, not an object"
+    elif missing:
+        problem = f"{format_value(value)}, which lacks {' and '.join(missing)}"
     else:
         return
-    raise ValueError(f"{name} must be one such as {example}, got {what}")
+    raise ValueError(f"{name} must be one such as {example}, got {problem}")
 
 
 def detect_memory() -> float:
-    """The memory of this machine in GB; 100 where it does not say."""
+    """Return the memory of this machine in GB; 100 where the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     except (AttributeError, ValueError, OSError):  # not on Windows
@@ -127,16 +133,17 @@ def detect_memory() -> float:
 
 
 def format_gigabytes(value: float) -> str:
-    """A number of GB as sentences show it."""
+    """Format a number of GB for an error message."""
     return f"{value:,.0f} GB" if value >= 1000 else f"{value:.3g} GB"
 
 
 class FrozenArray:
-    """A read-only array that compares and hashes by its content, for fields of frozen values."""
+    """A read-only array that compares and hashes by content, for fields of frozen dataclasses."""
 
     def __init__(self, values: ArrayLike) -> None:
         self.values = np.array(values)
         self.values.setflags(write=False)
+        # shape and type count as well: [1, 2] and [[1, 2]] have the same bytes
         content = f"{self.values.dtype.str}{self.values.shape}".encode() + self.values.tobytes()
         self.digest = hashlib.sha256(content).hexdigest()
 

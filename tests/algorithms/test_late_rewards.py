@@ -5,7 +5,7 @@ import pytest
 
 import posse
 from posse import beliefs, networks
-from posse.algorithms import Heard, Problem
+from posse.algorithms import ArrivedRewards, Problem
 from posse.families import FAMILIES, Bernoulli, Bounded, Gaussian
 from posse.policies import ThompsonSampling
 
@@ -28,7 +28,7 @@ def heard_in(t, arms, rewards, delays):
     """What arrives in round t, counted from 1."""
     pulled, run, agent = np.nonzero(np.arange(1, len(arms) + 1)[:, None, None] + delays == t)
     each = pulled, run, agent
-    return Heard(t, run, agent, arms[each], rewards[each], pulled + 1)
+    return ArrivedRewards(t, run, agent, arms[each], rewards[each], pulled + 1)
 
 
 def played(algorithm, family, network, arms, rewards, delays, rounds=None):
@@ -36,15 +36,15 @@ def played(algorithm, family, network, arms, rewards, delays, rounds=None):
     state = algorithm.init(problem)
     for t in range(1, (rounds or len(arms)) + 1):
         heard = heard_in(t, arms, rewards, delays)
-        state = algorithm.hear(state, arms[t - 1], heard, network.weights)
-    if state.exact is None:
+        state = algorithm.learn_delayed(state, arms[t - 1], heard, network.weights)
+    if state.unclipped is None:
         return state.belief
     if isinstance(family, Bernoulli | Bounded):
         prior = family.prior()[:, None, None, None]
-        np.testing.assert_array_equal(state.belief, np.maximum(state.exact, prior))
+        np.testing.assert_array_equal(state.belief, np.maximum(state.unclipped, prior))
     else:
-        np.testing.assert_array_equal(state.belief, state.exact)
-    return state.exact
+        np.testing.assert_array_equal(state.belief, state.unclipped)
+    return state.unclipped
 
 
 def slow(algorithm, family, network, arms, rewards, delays):
@@ -161,19 +161,19 @@ def test_a_correction_that_comes_after_its_pull_has_spread_leaves_a_belief():
     state = algorithm.init(Problem(16, N_ARMS, 9, family, network, RUNS))
     for t in range(1, 10):
         heard = heard_in(t, arms, rewards, delays)
-        state = algorithm.hear(state, arms[t - 1], heard, network.weights)
+        state = algorithm.learn_delayed(state, arms[t - 1], heard, network.weights)
         assert (state.belief >= 1).all()
         algorithm.choose(state, t + 1, np.random.default_rng(t))
     # of the whole network nothing is lost: one success of weight 16, no failure of arm 0
-    np.testing.assert_allclose((state.exact - 1)[:, 0, :, 0].sum(axis=-1), [16, 0], atol=1e-9)
+    np.testing.assert_allclose((state.unclipped - 1)[:, 0, :, 0].sum(axis=-1), [16, 0], atol=1e-9)
 
 
 def test_what_counts_is_the_bandits_lowest_reward_in_the_agents_model():
     algorithm = posse.Isolated(TS, open="count")
-    assert algorithm.assumed(Gaussian().rewards.low, Gaussian()) is None
-    np.testing.assert_array_equal(algorithm.assumed(0.0, Gaussian()), [0.0, 1.0])
+    assert algorithm.open_pull_statistic(Gaussian().rewards.low, Gaussian()) is None
+    np.testing.assert_array_equal(algorithm.open_pull_statistic(0.0, Gaussian()), [0.0, 1.0])
     for mode in ("wait", None):
-        assert posse.Isolated(TS, open=mode).assumed(0.0, Bernoulli()) is None
+        assert posse.Isolated(TS, open=mode).open_pull_statistic(0.0, Bernoulli()) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -101,7 +101,13 @@ class TestEveryAlgorithm:
         arms, rewards = history(6, np.random.default_rng(0))
         alone = play(algorithm, problem_for(Gaussian(), network), arms, rewards, network.weights)
         block = play(algorithm, problem_for(Gaussian(), network, 3), arms, rewards, network.weights)
-        for kept, axis in {"belief": 1, "counts": 0, "totals": 0, "settled": 1, "fresh": 1}.items():
+        for kept, axis in {
+            "belief": 1,
+            "counts": 0,
+            "totals": 0,
+            "averaged": 1,
+            "fresh": 1,
+        }.items():
             if hasattr(block, kept):
                 np.testing.assert_array_equal(
                     np.take(getattr(block, kept), 1, axis), np.take(getattr(alone, kept), 0, axis)

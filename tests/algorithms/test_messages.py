@@ -10,7 +10,14 @@ import posse
 from posse import networks
 from posse.algorithms import ALGORITHMS, Problem
 from posse.families import Bernoulli, Gaussian, GaussianUnknownVariance
-from posse.networks.operators import Pairs, Sparse, SparseRuns, Uniform, as_matrix, links_in_use
+from posse.networks.operators import (
+    GossipPairs,
+    SparseRuns,
+    SparseWeights,
+    UniformWeights,
+    as_matrix,
+    count_links_in_use,
+)
 from posse.randomness import Streams
 
 RUNS, N_ARMS, ROUNDS = 3, 4, 14
@@ -73,7 +80,7 @@ def rounds_of(algorithm, network, family, rounds=ROUNDS):
         weights = draw(source, t)
         watched = Watched(weights)
         state = algorithm.learn(state, arms, rewards, watched)
-        links = links_in_use(weights, RUNS, n_agents)
+        links = count_links_in_use(weights, RUNS, n_agents)
         yield t, state, start, links, by_hand(weights, n_agents), watched.numbers
 
 
@@ -164,7 +171,7 @@ def test_on_a_complete_graph_flooding_sends_what_a_centre_needs():
     flooding = posse.Flooding(TS)
     for network, expected in ((networks.complete(5), [40, 40]), (networks.path(3), [8, 12, 12])):
         state = flooding.init(Problem(network.n_agents, N_ARMS, 9, Gaussian(), network, 1))
-        links = links_in_use(network.weights, 1)
+        links = count_links_in_use(network.weights, 1)
         sent = [flooding.numbers_sent(state, t + 1, links)[0] for t in range(len(expected))]
         assert sent == expected
 
@@ -187,11 +194,11 @@ KINDS = {
     "without a diagonal": (np.eye(6)[[1, 0, 3, 2, 5, 4]], [6, 6, 6]),
     "of each run": (SOME, [10, 0, 12]),
     "sparse": (sp.coo_array(W), [10, 10, 10]),
-    "sparse operator": (Sparse(sp.csr_array(W)), [10, 10, 10]),
-    "stored zeros": (Sparse(HOLED), [11, 11, 11]),
+    "sparse operator": (SparseWeights(sp.csr_array(W)), [10, 10, 10]),
+    "stored zeros": (SparseWeights(HOLED), [11, 11, 11]),
     "sparse runs": (SparseRuns(sp.csr_array(sp.block_diag(list(SOME)))), [10, 0, 12]),
-    "uniform": (Uniform(6), [30, 30, 30]),
-    "pairs": (Pairs(np.array([0, 1, 4]), np.array([3, 2, 5])), [2, 2, 2]),
+    "uniform": (UniformWeights(6), [30, 30, 30]),
+    "pairs": (GossipPairs(np.array([0, 1, 4]), np.array([3, 2, 5])), [2, 2, 2]),
     "own": (Halves(), [2, 2, 2]),
 }
 
@@ -200,7 +207,7 @@ KINDS = {
 def test_links_in_use_and_entries_of_every_kind_of_weights(kind):
     weights, expected = KINDS[kind]
     for _ in range(2):
-        np.testing.assert_array_equal(links_in_use(weights, 3, 6), expected)
+        np.testing.assert_array_equal(count_links_in_use(weights, 3, 6), expected)
     matrix = as_matrix(weights, 6, 3)
     assert matrix.shape in ((6, 6), (3, 6, 6))
     assert isinstance(matrix, np.ndarray)
@@ -212,5 +219,5 @@ def test_links_in_use_and_entries_of_every_kind_of_weights(kind):
 
 def test_weights_without_a_shape_ask_for_the_number_of_agents():
     with pytest.raises(ValueError, match="n_agents must be given for weights without a shape"):
-        links_in_use(Halves(), 3)
-    np.testing.assert_array_equal(links_in_use(W, 3), 10)
+        count_links_in_use(Halves(), 3)
+    np.testing.assert_array_equal(count_links_in_use(W, 3), 10)

@@ -11,7 +11,7 @@ import posse
 from posse import networks
 from posse.algorithms import Problem
 from posse.algorithms.rivals.coop_ucb import mixing_errors
-from posse.algorithms.rivals.dducb import chebyshev
+from posse.algorithms.rivals.dducb import chebyshev_values
 from posse.families import Gaussian
 
 GRAPHS = {
@@ -37,7 +37,7 @@ def test_a_stage_of_dducb_is_a_chebyshev_polynomial(graph):
     start = np.random.default_rng(0).normal(size=state.mixing.shape)
     state = dataclasses.replace(state, mixing=start)
     for step in range(length):
-        state = algorithm._mix(state, step, w)
+        state = algorithm.mix_once(state, step, w)
     values, vectors = np.linalg.eigh(w)
     polynomial = np.polynomial.Chebyshev.basis(length)
     factors = polynomial(values / l2) / polynomial(1 / l2)
@@ -48,7 +48,7 @@ def test_a_stage_of_dducb_is_a_chebyshev_polynomial(graph):
 def test_chebyshevs_recursion():
     for lambda_2 in (0.2, 0.9, 0.999):
         for n in range(1, 30):
-            past, present, following = chebyshev(lambda_2, n)
+            past, present, following = chebyshev_values(lambda_2, n)
             assert following == pytest.approx(2 / lambda_2 * present - past, rel=1e-12)
 
 
@@ -81,7 +81,9 @@ def test_indices_by_hand():
     n, s = np.full((2, 1), 4.0), np.full((2, 1), 6.0)
 
     def index(algorithm):
-        values = algorithm.index(problem).of(n, s, 10, algorithm.scale(problem, 10))
+        values = algorithm.build_index(problem).evaluate(
+            n, s, 10, algorithm.index_scale(problem, 10)
+        )
         return values[:, 0]
 
     log = math.log(10)
@@ -106,10 +108,12 @@ def test_the_bound_of_dducb_by_hand():
     length = algorithm.stage_length(problem.network)
     assert length == math.ceil(math.log(2 * 2 * 22) / math.sqrt(2 * math.log(2)))
     for t in (4, 3 + length):
-        assert algorithm.scale(problem, t) == pytest.approx(2 * 2 * 4 * math.log(3) / 2)
-    assert algorithm.scale(problem, 4 + length) == pytest.approx(2 * 2 * 4 * math.log(3 * 2) / 2)
+        assert algorithm.index_scale(problem, t) == pytest.approx(2 * 2 * 4 * math.log(3) / 2)
+    assert algorithm.index_scale(problem, 4 + length) == pytest.approx(
+        2 * 2 * 4 * math.log(3 * 2) / 2
+    )
     later = 2 * 2 * 4 * math.log((3 + length) * 2) / 2
-    assert algorithm.scale(problem, 4 + 2 * length) == pytest.approx(later)
+    assert algorithm.index_scale(problem, 4 + 2 * length) == pytest.approx(later)
 
 
 def test_mixing_errors_of_two_agents_by_hand():
@@ -165,8 +169,8 @@ def test_an_arm_whose_estimated_count_is_not_positive_is_played():
     """Chebyshev's weights can be negative, and then so can estimates."""
     network, algorithm = networks.cycle(5), posse.DDUCB()
     problem = Problem(5, 3, 100, Gaussian(), network)
-    settled = np.ones((2, 1, 5, 3))
-    settled[0, 0, :, 1] = [-1e-3, 0.0, -2.0, -1e-9, 0.0]
-    state = dataclasses.replace(algorithm.init(problem), settled=settled)
+    averaged = np.ones((2, 1, 5, 3))
+    averaged[0, 0, :, 1] = [-1e-3, 0.0, -2.0, -1e-9, 0.0]
+    state = dataclasses.replace(algorithm.init(problem), averaged=averaged)
     chosen = algorithm.choose(state, 4, np.random.default_rng(0))
     np.testing.assert_array_equal(chosen, 1)

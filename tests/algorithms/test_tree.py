@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import shortest_path
 import posse
 from posse import beliefs, networks
 from posse.algorithms import Flooding, Isolated, Problem, Tree
-from posse.algorithms.algorithm import Heard
+from posse.algorithms.algorithm import ArrivedRewards
 from posse.algorithms.tree import Channels
 from posse.families import Bernoulli, Gaussian
 from posse.networks.spanning import spanning_tree
@@ -92,12 +92,12 @@ def test_on_a_tree_late_rewards_are_those_of_flooding(open_):
         played.append(arms)
         pulled = max(1, t - 2)  # two rounds late
         agents = np.arange(5) if t > 2 else np.arange(0)
-        heard = Heard(
+        heard = ArrivedRewards(
             t, 0 * agents, agents, played[pulled - 1][0, agents],
             (generator.random(len(agents)) < 0.5).astype(float), np.full(len(agents), pulled),
         )  # fmt: skip
-        mine = ours.hear(mine, arms, heard, network.weights)
-        theirs = flooding.hear(theirs, arms, heard, network.weights)
+        mine = ours.learn_delayed(mine, arms, heard, network.weights)
+        theirs = flooding.learn_delayed(theirs, arms, heard, network.weights)
         np.testing.assert_allclose(mine.belief, theirs.belief, rtol=1e-12, atol=1e-12)
 
 
@@ -159,7 +159,7 @@ def test_with_losses_nothing_is_counted_twice(seed, which, one_way):
     family, algorithm = Gaussian(), Tree(TS)
     generator = np.random.default_rng(seed)
     draw, source = network.sampler(n_runs), Streams.for_runs(seed, range(n_runs), "network")
-    channels = Channels.of(network)
+    channels = Channels.from_network(network)
     state = algorithm.init(Problem(n_agents, n_agents, n_rounds, family, network, n_runs))
     rewards = generator.normal(size=(n_runs, n_rounds, n_agents))
     sums = np.concatenate([np.zeros((n_runs, 1, n_agents)), np.cumsum(rewards, axis=1)], axis=1)
@@ -172,7 +172,7 @@ def test_with_losses_nothing_is_counted_twice(seed, which, one_way):
         known[:, np.arange(n_agents), np.arange(n_agents)] = t + 1
         before, in_use = known.copy(), np.zeros(n_runs)
         for run in range(n_runs):
-            for j, i in zip(channels.listener, channels.speaker, strict=True):
+            for j, i in zip(channels.receiver, channels.sender, strict=True):
                 if hears[run, j, i]:
                     known[run, j] = np.maximum(known[run, j], before[run, i])
                     in_use[run] += 1
@@ -187,12 +187,12 @@ def test_with_losses_nothing_is_counted_twice(seed, which, one_way):
 def test_sparse_weights_of_runs_are_read_link_by_link(p):
     """The same as from the dense ones."""
     network = networks.cycle(60).failing(p)
-    channels, draw = Channels.of(network), network.sampler(3)
+    channels, draw = Channels.from_network(network), network.sampler(3)
     source = Streams.for_runs(1, range(3), "network")
     for t in range(1, 4):
         weights = draw(source, t)
-        dense = networks.as_matrix(weights, 60, 3)[:, channels.listener, channels.speaker] > 0
-        np.testing.assert_array_equal(channels.used(weights, 3), dense)
+        dense = networks.as_matrix(weights, 60, 3)[:, channels.receiver, channels.sender] > 0
+        np.testing.assert_array_equal(channels.find_active(weights, 3), dense)
         assert abs(dense.mean() - (1 - p)) < 0.2
 
 

@@ -146,7 +146,7 @@ def test_one_run_has_no_interval(capsys):
             (),
             "two.toml: algorithms.\"[alone]\".policy: 'gredy' is unknown: did",
         ),
-        (("runs = 5", "runs 5"), (), "two.toml: this is not TOML: Expected '=' after a key"),
+        (("runs = 5", "runs 5"), (), "two.toml: invalid TOML: Expected '=' after a key"),
         (("", ""), ("--runs", 0), "runs must be a whole number at least 1, got 0"),
         (("", ""), ("--output", "two.toml"), "two.toml: File exists"),
         (("", ""), ("--horizon", 10**9), "the curves of 10 runs at 1000000000 rounds do not fit"),

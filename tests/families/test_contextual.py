@@ -52,7 +52,7 @@ def learnt(family, generator, shape, pulls=40):
 
 def moments(family, belief, x):
     """Mean and variance of x'theta by matrix inversion, each (..., K): the slow plain version."""
-    shift, precision = family.matrices(belief)
+    shift, precision = family.unpack_matrices(belief)
     inverse = np.linalg.inv(precision)
     x = np.broadcast_to(x[..., None, :] if x.ndim < belief.ndim else x, shift.shape)
     return (
@@ -77,7 +77,9 @@ def test_one_hot_contexts_of_one_arm_are_the_arms_of_the_gaussian_family(doubly_
         segments = beliefs.observe(segments, zeros, rewards, linear, 6.0, hot)
         arms = beliefs.observe(arms, played, rewards, gaussian, 6.0)
         segments, arms = beliefs.merge(segments, weights), beliefs.merge(arms, weights)
-    found = np.stack([linear.at(segments, np.tile(e, (6, 1)))[..., 0] for e in np.eye(4)], axis=-1)
+    found = np.stack(
+        [linear.at_context(segments, np.tile(e, (6, 1)))[..., 0] for e in np.eye(4)], axis=-1
+    )
     np.testing.assert_allclose(found, arms, rtol=1e-12)
 
 
@@ -99,7 +101,7 @@ def test_an_intercept_alone_is_the_gaussian_family_to_the_bit(doubly_stochastic)
         plain = beliefs.observe(plain, chosen[0], rewards, gaussian, 6.0)
         one, plain = beliefs.merge(one, weights), beliefs.merge(plain, weights)
         np.testing.assert_array_equal(one, plain)
-        np.testing.assert_array_equal(linear.at(one, ones), plain)
+        np.testing.assert_array_equal(linear.at_context(one, ones), plain)
 
 
 # The algebra -----------------------------------------------------------------------------------
@@ -118,7 +120,9 @@ def test_rotating_the_features_changes_no_answer(seed):
         belief = beliefs.observe(belief, arms, rewards, family, 3.0, x)
         turned = beliefs.observe(turned, arms, rewards, family, 3.0, x @ turn.T)
     x = generator.normal(size=(3, 4))
-    np.testing.assert_allclose(family.at(belief, x), family.at(turned, x @ turn.T), rtol=1e-9)
+    np.testing.assert_allclose(
+        family.at_context(belief, x), family.at_context(turned, x @ turn.T), rtol=1e-9
+    )
 
 
 @given(seed=seeds, learning_rate=st.floats(0.1, 5.0))
@@ -145,7 +149,7 @@ def test_updates_and_merges_are_those_of_densities_of_theta(doubly_stochastic, s
     values = x @ theta.T
     mean = (mass * values).sum(axis=1)
     variance = (mass * (values - mean[:, None]) ** 2).sum(axis=1)
-    at = family.at(belief, x)[..., 0]
+    at = family.at_context(belief, x)[..., 0]
     np.testing.assert_allclose(family.at_mean.posterior_mean(at), mean, atol=1e-9)
     np.testing.assert_allclose(family.at_mean.posterior_variance(at), variance, rtol=1e-8)
 
@@ -158,7 +162,7 @@ def test_a_belief_at_a_context_is_that_of_matrices(family, d, shared):
     family = dataclasses.replace(family, features=d, shared=shared)
     belief = learnt(family, generator, (3, 2, 4))
     x = contexts_of(generator, (3, 2, 4) if shared else (3, 2), d)
-    at = family.at(belief, x)
+    at = family.at_context(belief, x)
     everyone = np.repeat(belief, 4, axis=-1) if shared else belief
     mean, variance = moments(family, everyone, x)
     np.testing.assert_allclose(at[0] / at[1], mean, rtol=1e-9, atol=1e-12)
@@ -166,8 +170,8 @@ def test_a_belief_at_a_context_is_that_of_matrices(family, d, shared):
     order = generator.permutation(4)
     relabelled = x[..., order, :] if shared else x
     theirs = belief if shared else belief[..., order]
-    np.testing.assert_array_equal(family.at(theirs, relabelled), at[..., order])
-    alone = np.stack([family.at(belief[:, :, i], x[:, i]) for i in range(2)], axis=2)
+    np.testing.assert_array_equal(family.at_context(theirs, relabelled), at[..., order])
+    alone = np.stack([family.at_context(belief[:, :, i], x[:, i]) for i in range(2)], axis=2)
     np.testing.assert_array_equal(alone, at)  # whoever is beside, to the bit
 
 
@@ -198,7 +202,7 @@ def test_the_complete_graph_at_rate_n_is_ridge_regression_on_all_data():
         belief = beliefs.merge(belief, np.full((n_agents, n_agents), 1 / n_agents))
         for each, arm, reward in zip(x, arms, rewards, strict=True):
             data[arm].append([*each, reward])
-    shift, precision = family.matrices(belief)
+    shift, precision = family.unpack_matrices(belief)
     for arm, rows in enumerate(data):
         *columns, y = np.transpose(rows)
         design = np.transpose(columns)
@@ -245,7 +249,7 @@ def test_logistic_beliefs_are_those_of_a_slow_plain_filter():
         shift = precision @ mean[arm] + x * (p * (1 - p) * u + reward - p)
         covariance[arm] = np.linalg.inv(precision + p * (1 - p) * np.outer(x, x))
         mean[arm] = covariance[arm] @ shift
-    shift, precision = family.matrices(belief[:, 0])
+    shift, precision = family.unpack_matrices(belief[:, 0])
     np.testing.assert_allclose(np.linalg.inv(precision), covariance, rtol=1e-8, atol=1e-10)
     found = [np.linalg.solve(*each) for each in zip(precision, shift, strict=True)]
     np.testing.assert_allclose(found, mean, rtol=1e-8, atol=1e-10)
@@ -255,9 +259,11 @@ def test_logistic_beliefs_are_those_of_a_slow_plain_filter():
 class FixedAnchor(Logistic):
     """Linearises every reward at the prior mean."""
 
-    def site(self, rewards, at):
+    def observation_terms(self, rewards, at):
         ones = np.ones_like(rewards)
-        return super().site(rewards, np.stack([math.log(self.rate / (1 - self.rate)) * ones, ones]))
+        return super().observation_terms(
+            rewards, np.stack([math.log(self.rate / (1 - self.rate)) * ones, ones])
+        )
 
 
 def test_logistic_intervals_hold_the_truth_where_those_of_a_fixed_anchor_do_not():
@@ -279,7 +285,7 @@ def test_logistic_intervals_hold_the_truth_where_those_of_a_fixed_anchor_do_not(
             rewards = (generator.random(n) < rate).astype(float)
             belief = beliefs.observe(belief, zeros, rewards, family, 1.0, x)
         x = contexts_of(generator, (n,), d)
-        rate, at = special.expit((x * theta).sum(axis=-1)), family.at(belief, x)[..., 0]
+        rate, at = special.expit((x * theta).sum(axis=-1)), family.at_context(belief, x)[..., 0]
         low, high = (family.at_mean.mean_quantile(at, level) for level in (0.025, 0.975))
         covered[kind] = ((low <= rate) & (rate <= high)).mean()
     assert 0.88 <= covered[Logistic] <= 0.98
@@ -294,14 +300,14 @@ def test_probabilities_of_being_the_best_at_a_context_are_those_of_samples_of_th
     generator = np.random.default_rng(6)
     family = family.with_features(3)
     belief, x = learnt(family, generator, (4,), pulls=60), contexts_of(generator, (), 3)
-    shift, precision = family.matrices(belief)
+    shift, precision = family.unpack_matrices(belief)
     samples = []
     for b, matrix in zip(shift, precision, strict=True):
         root = np.linalg.cholesky(np.linalg.inv(matrix))
         theta = np.linalg.solve(matrix, b) + generator.standard_normal((100_000, 3)) @ root.T
         samples.append(family.inverse_link(theta @ x))
     means = np.transpose(samples)
-    at = family.at(belief, x)
+    at = family.at_context(belief, x)
     summary = posse.summarise(family.at_mean, at)
     best = np.bincount(means.argmax(axis=1), minlength=4) / len(means)
     np.testing.assert_allclose(summary.probability_best, best, atol=5 * 0.5 / math.sqrt(1e5))
@@ -322,7 +328,7 @@ def test_policies_choose_as_often_as_they_say(family, policy):
     generator = np.random.default_rng(7)
     family, policy = family.with_features(2), POLICIES[policy]()
     belief, x = learnt(family, generator, (3,), pulls=20), contexts_of(generator, (), 2)
-    says = policy.probabilities(family.at(belief, x), family.at_mean, 10, None)
+    says = policy.probabilities(family.at_context(belief, x), family.at_mean, 10, None)
     n = 20_000
     many = np.broadcast_to(belief[:, None, :], (len(belief), n, 3))
     arms = policies.choose(policy, many, family, 10, None, generator, np.tile(x, (n, 1)))
@@ -393,12 +399,12 @@ def test_contextual_families_are_told_from_plain_ones():
         ),
         (
             lambda: posse.verdict(Linear(features=1), np.ones((2, 3))),
-            "with contexts there is a best arm for each: see expected_loss",
+            "verdict does not support contexts",
         ),
-        (lambda: LogitNormal().statistic(np.array(1.0)), "LogitNormal is what a logistic belief"),
+        (lambda: LogitNormal().statistic(np.array(1.0)), "LogitNormal cannot learn"),
         (
             lambda: Logistic(rate=0.1, features=1).statistic(np.array(1.0), np.ones(1)),
-            "at is missing: where to linearise",
+            "at is missing: a logistic reward",
         ),
     ],
 )
@@ -433,7 +439,7 @@ def test_contexts_and_families_that_do_not_belong_together_are_refused():
     with pytest.raises(ValueError, match="contexts are not for family 'gaussian'"):
         policies.choose(posse.Greedy(), belief, plain, 1, None, generator, x)
     belief = beliefs.prior(linear, 2, 4)
-    with pytest.raises(ValueError, match="contexts are needed to read a belief of family 'linear'"):
+    with pytest.raises(ValueError, match="contexts are missing: family 'linear' needs them"):
         policies.choose(posse.Greedy(), belief, linear, 1, None, generator)
     with pytest.raises(ValueError, match="arms must be whole numbers from 0 to 3"):
         beliefs.observe(belief, np.array([0, 4]), np.zeros(2), linear, 1.0, x)

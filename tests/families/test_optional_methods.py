@@ -133,9 +133,9 @@ def test_reward_kernels_exist(family):
 
 @pytest.mark.parametrize("family", that_say("kernel"))
 def test_belief_kernels_exist(family):
-    from posse.lab.compiled import posteriors as beliefs
+    from posse.lab.compiled import posteriors
 
-    assert beliefs.BELIEFS[family.kernel].name == family.kernel
+    assert posteriors.POSTERIORS[family.kernel].name == family.kernel
 
 
 def test_edges_ascend_within_the_means(family):

@@ -99,7 +99,7 @@ def test_the_unknown_variance_is_not_below_what_its_coordinates_resolve(reward, 
     weighted_mean, count, _, energy = map(Fraction, belief.tolist())
     exact = energy - weighted_mean**2 / (2 * count)
     rounding = np.finfo(float).eps * belief[3]
-    rate = family.unpack(belief).rate
+    rate = family.unpack_belief(belief).rate
     assert abs(rate - float(exact)) <= 4 * rounding
     assert rate >= rounding > 0
 

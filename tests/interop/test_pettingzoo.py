@@ -11,7 +11,7 @@ import posse
 from posse.algorithms import Algorithm
 from posse.algorithms.algorithm import Problem
 from posse.families import FAMILIES
-from posse.interop.pettingzoo import Learning, Played, parallel_env
+from posse.interop.pettingzoo import FixedPolicy, LearningPolicy, parallel_env
 from posse.networks import as_matrix
 from posse.randomness import Streams
 from posse.serialization import encode
@@ -88,7 +88,13 @@ def test_a_policy_has_the_same_regret_in_an_environment_and_in_the_lab(world):
     bandit, network = WORLDS[world]
     env = parallel_env(bandit, network, horizon=25)
     result = posse.simulate(
-        bandit, network, Learning(Curious), horizon=25, runs=range(2, 5), seed=7, keep=["agents"]
+        bandit,
+        network,
+        LearningPolicy(Curious),
+        horizon=25,
+        runs=range(2, 5),
+        seed=7,
+        keep=["agents"],
     )
     problem = Problem(network.n_agents, bandit.n_arms, 25, bandit.family, network)
     assert play(env, Curious(problem)) == result.agent_regret[1, :, -1].tolist()
@@ -118,7 +124,13 @@ def test_the_order_of_arms_and_the_means_are_those_of_the_run():
     env = parallel_env(bandit, CYCLE, horizon=5)
     env.reset(seed=7, options={"run": 3})
     result = posse.simulate(
-        bandit, CYCLE, Played(lambda *_: 0), horizon=5, runs=range(3, 4), seed=7, keep=["means"]
+        bandit,
+        CYCLE,
+        FixedPolicy(lambda *_: 0),
+        horizon=5,
+        runs=range(3, 4),
+        seed=7,
+        keep=["means"],
     )
     assert env.arm_order.tolist() == result.arm_order[0].tolist()
     assert (env.means == result.means[0][env.arm_order]).all()
@@ -202,7 +214,7 @@ def test_a_graph_of_every_run_needs_slots_and_has_its_own_links():
         seen, *_ = env.step(dict.fromkeys(env.agents, 0))
         degrees = fresh.of_run(1, run).degrees
         assert [each["heard"].sum() for each in seen.values()] == degrees.tolist()
-    played = Played(wander, slots=7)
+    played = FixedPolicy(wander, slots=7)
     assert posse.simulate(GAUSSIAN, fresh, played, horizon=5, runs=3).runs == 3
 
 
@@ -223,8 +235,8 @@ def test_policies_stand_beside_algorithms_in_a_comparison():
         CYCLE,
         {
             "dec-TS": posse.Decentralized(posse.ThompsonSampling()),
-            "wander": Played(wander),
-            "curious": Learning(Curious),
+            "wander": FixedPolicy(wander),
+            "curious": LearningPolicy(Curious),
         },
         horizon=40,
         runs=4,
@@ -233,7 +245,7 @@ def test_policies_stand_beside_algorithms_in_a_comparison():
     assert comparison["curious"].engine == "reference"
     assert comparison["wander"].numbers_sent[0, -1] == 2 * 2 * 40  # arm and reward, two links
     again = posse.simulate(
-        GAUSSIAN, CYCLE, Learning(Curious), horizon=40, runs=range(2, 4), keep=["messages"]
+        GAUSSIAN, CYCLE, LearningPolicy(Curious), horizon=40, runs=range(2, 4), keep=["messages"]
     )
     assert (again.regret == comparison["curious"].regret[2:]).all()  # every run begins anew
 
@@ -251,9 +263,9 @@ def test_policies_of_a_module_come_back_from_a_file(algorithm, tmp_path, monkeyp
     import mine_in_a_zoo as mine
 
     made = {
-        "function": Played(mine.stay, slots=4),
-        "parameters": Played(mine.Trained(0.5)),
-        "learning": Learning(mine.fresh),
+        "function": FixedPolicy(mine.stay, slots=4),
+        "parameters": FixedPolicy(mine.Trained(0.5)),
+        "learning": LearningPolicy(mine.fresh),
     }[algorithm]
     assert from_data(Algorithm, encode.encode_algorithm(made)) == made
     del sys.modules["mine_in_a_zoo"]
@@ -262,31 +274,34 @@ def test_policies_of_a_module_come_back_from_a_file(algorithm, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Played(Curious), "policy must be a function .* is for Learning.*, got .*Curious"),
-        (lambda: Played(3), "policy must be a function"),
-        (lambda: Played(wander, slots=0), "slots must be a whole number at least 1, got 0"),
-        (lambda: Learning(3), "make must be a function or class"),
         (
-            lambda: posse.simulate(GAUSSIAN, CYCLE, Learning(lambda problem: 3), horizon=5),
-            "make must give functions of agent, observation and generator, got 3",
+            lambda: FixedPolicy(Curious),
+            "policy must be a function .* use LearningPolicy.*, got .*Curious",
+        ),
+        (lambda: FixedPolicy(3), "policy must be a function"),
+        (lambda: FixedPolicy(wander, slots=0), "slots must be a whole number at least 1, got 0"),
+        (lambda: LearningPolicy(3), "make must be a function or class"),
+        (
+            lambda: posse.simulate(GAUSSIAN, CYCLE, LearningPolicy(lambda problem: 3), horizon=5),
+            "make must return functions of agent, observation and generator, got 3",
         ),
         (
-            lambda: posse.simulate(GAUSSIAN, CYCLE, Played(lambda *_: 3), horizon=5),
+            lambda: posse.simulate(GAUSSIAN, CYCLE, FixedPolicy(lambda *_: 3), horizon=5),
             "agent_0 must play a whole number from 0 to 2, got 3",
         ),
         (
-            lambda: posse.simulate(GAUSSIAN, CYCLE, Played(wander, slots=1), horizon=5),
+            lambda: posse.simulate(GAUSSIAN, CYCLE, FixedPolicy(wander, slots=1), horizon=5),
             "slots must be at least 2, the neighbours of an agent of cycle.*got 1",
         ),
         (lambda: parallel_env(GAUSSIAN, CYCLE, horizon=0), "horizon must be a whole number"),
         (lambda: parallel_env(GAUSSIAN, "cycle", horizon=5), "network must be a network"),
         (
             lambda: parallel_env(GAUSSIAN.delayed(mean=2), CYCLE, horizon=5),
-            "rewards that come late are not for an environment",
+            "an environment does not support delayed rewards",
         ),
         (
             lambda: parallel_env(GAUSSIAN, CYCLE, horizon=5).step({}),
-            "no run is being played: call reset",
+            "no run has begun: call reset",
         ),
     ],
 )
@@ -306,7 +321,7 @@ def test_actions_that_are_no_arms_are_refused(action):
 def test_every_agent_must_act():
     env = parallel_env(GAUSSIAN, CYCLE, horizon=5)
     env.reset(seed=1)
-    with pytest.raises(ValueError, match="one for each of the agents, see 'agent_1'"):
+    with pytest.raises(ValueError, match="exactly one arm per agent, check 'agent_1'"):
         env.step({"agent_0": 1})
 
 
@@ -331,12 +346,12 @@ def test_without_petting_zoo_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "posse.interop.environment", raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"needs pettingzoo: .*\.\[pettingzoo\]"):
         parallel_env(GAUSSIAN, CYCLE, horizon=5)
-    assert posse.simulate(GAUSSIAN, CYCLE, Played(wander), horizon=5, runs=1).runs == 1
+    assert posse.simulate(GAUSSIAN, CYCLE, FixedPolicy(wander), horizon=5, runs=1).runs == 1
 
 
 def test_contexts_are_refused_in_a_sentence():
     bandit = posse.ContextualBandit(
         posse.families.Linear(), posse.Contexts({"new": "flag"}), posse.NormalWeights(3)
     )
-    with pytest.raises(ValueError, match="contexts are not for an environment"):
+    with pytest.raises(ValueError, match="an environment does not support contexts"):
         parallel_env(bandit, posse.networks.cycle(3), horizon=5)

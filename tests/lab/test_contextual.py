@@ -251,7 +251,7 @@ def test_beliefs_that_are_kept_can_be_read_at_any_context(tmp_path):
         np.testing.assert_array_equal(loaded.beliefs, result.beliefs)
         belief = loaded.beliefs[0, -1, :, 0]  # (D, K)
         x = bandit.contexts(np.random.default_rng(0), (1, 1))[0, 0]
-        summary = posse.summarise(bandit.family.at_mean, bandit.family.at(belief, x))
+        summary = posse.summarise(bandit.family.at_mean, bandit.family.at_context(belief, x))
         assert summary.probability_best.sum() == pytest.approx(1)
 
 
@@ -366,7 +366,7 @@ def test_keys_of_contexts_can_be_swept(tmp_path):
         ("prior_sd = 0.3", "prior_sd = -1", "bandit.family.prior_sd: must be a finite number"),
         ("prior_sd = 0.3", "features = 3", "bandit: features is 3 in Linear, but contexts have 5"),
         ('"normal"', '"uniform"', "bandit.theta.name: 'uniform' is unknown"),
-        ("low = 0", "lo = 0", "bandit.contexts: contexts.basket must say what it is"),
+        ("low = 0", "lo = 0", "bandit.contexts: contexts.basket must have a kind"),
         ('"fr"', '"de"', "bandit.contexts: contexts.country must be different names"),
         ("theta =", "means = [1, 2]\ntheta =", "bandit: key 'means' is unknown"),
         ('theta = {name = "normal", n_arms = 5, sd = 0.3}', "", "bandit.theta: is missing"),

@@ -104,9 +104,9 @@ MISTAKES = [
     ("runs = 2", "record = [3, 2]", "record: must be a number of points, or increasing whole "),
     ("[0.5, 0.1]", "[[0.5, 0.1]]", "runs: is 2, but means are given for 1 runs only"),
     # TOML
-    ("runs = 2", "runs 2", "this is not TOML: Expected '=' after a key in a key/value pair (at "
+    ("runs = 2", "runs 2", "invalid TOML: Expected '=' after a key in a key/value pair (at "
      "line 4, column 6)"),
-    ("runs = 2", "horizon = 3", "this is not TOML: Cannot overwrite a value (at line 4"),
+    ("runs = 2", "horizon = 3", "invalid TOML: Cannot overwrite a value (at line 4"),
 ]  # fmt: skip
 
 

@@ -113,8 +113,8 @@ def test_the_expected_links_of_a_geometric_graph():
     for radius in (0.1, 0.5, 1.0):
         share = np.mean(near <= radius)
         error = 4 * np.sqrt(share * (1 - share) / len(near))
-        assert graphs.share_linked(radius) == pytest.approx(share, abs=error)
-    assert graphs.share_linked(1.2) == graphs.share_linked(1.0)  # at least
+        assert graphs.link_probability(radius) == pytest.approx(share, abs=error)
+    assert graphs.link_probability(1.2) == graphs.link_probability(1.0)  # at least
 
 
 @pytest.mark.parametrize("options", [{}, {"record": 10**7}])

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from posse import notebook_tables as markup
+from posse import notebook_tables
 from posse.lab.comparisons import Comparison
 from tests.lab.making import make
 
@@ -59,5 +59,5 @@ def test_a_comparison_over_two_engines_says_which_ran_what():
 
 
 def test_a_table_without_headers_has_none():
-    assert "<thead>" not in markup.table("facts", (), [("a", "1")])
-    assert "<thead>" in markup.table("facts", ("x", "y"), [("a", "1")])
+    assert "<thead>" not in notebook_tables.render_table("facts", (), [("a", "1")])
+    assert "<thead>" in notebook_tables.render_table("facts", ("x", "y"), [("a", "1")])

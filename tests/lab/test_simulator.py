@@ -74,7 +74,7 @@ class TestDeterminism:
 
         whole = self.simulate(network, engine, threads=1)
         monkeypatch.setattr(reference, "_BLOCK_ELEMENTS", 40)  # 2 runs a block
-        monkeypatch.setattr(compiled, "_BLOCK_ROWS", 10)
+        monkeypatch.setattr(compiled, "BLOCK_ROWS", 10)
         self.same(whole, self.simulate(network, engine, threads=1))
         self.same(whole, self.simulate(network, engine, threads=2))
 

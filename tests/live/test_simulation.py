@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from simulation import disk as disks
-from simulation.campaign import report, verdict
+from simulation.campaign import describe_failure, find_failure
 from simulation.fading import fading_plan_of
-from simulation.mutations import without
+from simulation.mutations import remove_rule
 from simulation.schedule import Plan, plan_of
-from simulation.shrink import shrink
-from simulation.steps import play
-from simulation.verdict import folder
+from simulation.shrink import shrink_plan
+from simulation.steps import play_step
+from simulation.verdict import open_folder
 from simulation.world import World
 from tests.combinations import all_combinations
 
@@ -34,8 +34,8 @@ def small(exchange):
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
 def test_what_was_acknowledged_is_counted_once_whatever_happens(exchange, first):
     for plan in itertools.islice(small(exchange), first, first + PART):
-        if verdict(plan) is not None:
-            pytest.fail(report(plan))
+        if find_failure(plan) is not None:
+            pytest.fail(describe_failure(plan))
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
@@ -43,8 +43,8 @@ def test_what_fades_fades_alike_whatever_happens(exchange):
     plans = (fading_plan_of(seed, exchange) for seed in itertools.count())
     few = (plan for plan in plans if len(plan.names) * len(plan.experiments) <= LARGEST)
     for plan in itertools.islice(few, FADING):
-        if verdict(plan) is not None:
-            pytest.fail(report(plan))
+        if find_failure(plan) is not None:
+            pytest.fail(describe_failure(plan))
 
 
 def test_a_seed_is_one_schedule():
@@ -68,9 +68,9 @@ def test_the_checker_sees_a_volume_set_back_where_incarnations_are_resumed(fresh
     triangle = (("a", "b"), ("b", "c"), ("a", "c"))
     steps = (*A1, *[("pull", 0, 0)] * fresh)
     plan = Plan(1, "origins", ("a", "b", "c"), triangle, steps)
-    assert verdict(plan) is None
-    with without("origins: an incarnation is never resumed"):
-        assert verdict(plan) is not None
+    assert find_failure(plan) is None
+    with remove_rule("origins: an incarnation is never resumed"):
+        assert find_failure(plan) is not None
 
 
 @pytest.mark.parametrize(
@@ -86,19 +86,19 @@ def test_the_checker_sees_a_volume_set_back_where_incarnations_are_resumed(fresh
 def test_a_rule_taken_away_is_noticed(rule, fault):
     plans = (plan_of(seed, "origins") for seed in itertools.count())
     often = (plan for plan in plans if sum(what == fault for what, _, _ in plan.steps) > 4)
-    with without(rule):
-        assert any(verdict(plan) is not None for plan in itertools.islice(often, 40))
+    with remove_rule(rule):
+        assert any(find_failure(plan) is not None for plan in itertools.islice(often, 40))
 
 
 def test_a_failure_is_repeated_by_its_seed_with_fewer_steps():
-    with without("store: evidence is in the same commit"):
+    with remove_rule("store: evidence is in the same commit"):
         plan = plan_of(1, "origins")
-        said = report(plan)
-        assert said == report(plan)
+        said = describe_failure(plan)
+        assert said == describe_failure(plan)
         assert "python -m simulation --seed 1 --exchange origins" in said
-        short = shrink(plan, lambda fewer: verdict(fewer) is not None)
+        short = shrink_plan(plan, lambda fewer: find_failure(fewer) is not None)
         assert len(short.steps) < 5
-        assert verdict(short) is not None
+        assert find_failure(short) is not None
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
@@ -109,21 +109,21 @@ def test_nothing_is_said_before_it_is_on_disk(exchange):
         world = World(Plan(1, exchange, ("a", "b"), (("a", "b"),), ()), path)
         try:
             for what, a, b in (("mingle", 0, 0), ("pull", 0, 2), ("tick_all", 0, 0)):
-                play(world, what, a, b)
-            play(world, "deliver_to", 0, 0)
-            play(world, "failing", 1, 2)
+                play_step(world, what, a, b)
+            play_step(world, "deliver_to", 0, 0)
+            play_step(world, "failing", 1, 2)
             for letter in [each for each in world.post.waiting if each.receiver == "b"]:
                 world.post.waiting.remove(letter)
-                world.deliver(letter)
+                world.deliver_letter(letter)
             assert world.sites["b"].disk.failed
             return [each for each in world.post.waiting if each.sender == "b"]
         finally:
             world.close()
 
-    disks.install()
-    with folder() as path:
+    disks.install_disks()
+    with open_folder() as path:
         assert not said_by_b_while_its_disk_fails()
-    with folder() as path, without("node: nothing is sent before its commit"):
+    with open_folder() as path, remove_rule("node: nothing is sent before its commit"):
         assert said_by_b_while_its_disk_fails()
 
 
@@ -133,9 +133,9 @@ def test_a_tick_puts_decisions_on_disk(exchange):
     once = (("decide", 0, 3), ("tick", 0, 0))
     steps = (("mingle", 0, 0), *once, *once, ("power", 0, 1))
     plan = Plan(1, exchange, ("a", "b"), (("a", "b"),), steps)
-    assert verdict(plan) is None
-    with without("store: a tick flushes decisions"):
-        assert verdict(plan) is not None
+    assert find_failure(plan) is None
+    with remove_rule("store: a tick flushes decisions"):
+        assert find_failure(plan) is not None
 
 
 @all_combinations(
@@ -148,7 +148,7 @@ def test_a_process_that_ends_at_any_of_its_statements_and_messages(exchange, fau
     for events in range(0, 30, 3):
         steps = (("bomb", 0, 4 * events + fault), ("pull", 0, 1), ("start", 0, 0), ("power", 0, 1))
         plan = Plan(events, exchange, ("a", "b"), (("a", "b"),), steps, **silence)
-        assert verdict(plan) is None
+        assert find_failure(plan) is None
 
 
 @pytest.mark.parametrize("heard", [(), (("mingle", 0, 0),)], ids=["before", "after"])
@@ -160,10 +160,10 @@ def test_what_was_open_in_a_copy_put_back_counts_once(silence, heard):
         *(("mingle", 0, 0), ("set_back", 0, 0), *heard, ("settle", 0, 0), ("mingle", 0, 0)),
     )
     plan = Plan(1, "origins", ("a", "b"), (("a", "b"),), steps, **silence)
-    assert verdict(plan) is None
+    assert find_failure(plan) is None
     if heard:  # else it was taken in, and is taken back
-        with without("store: what was open in a copy put back is void"):
-            assert verdict(plan) is not None
+        with remove_rule("store: what was open in a copy put back is void"):
+            assert find_failure(plan) is not None
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
@@ -175,4 +175,4 @@ def test_a_machine_put_back_with_its_memory(exchange, fresh):
         *(("mingle", 0, 0), ("rewind", 0, 0), *[("pull", 0, 0)] * fresh, ("mingle", 0, 0)),
     )
     triangle = (("a", "b"), ("b", "c"), ("a", "c"))
-    assert verdict(Plan(1, exchange, ("a", "b", "c"), triangle, steps)) is None
+    assert find_failure(Plan(1, exchange, ("a", "b", "c"), triangle, steps)) is None

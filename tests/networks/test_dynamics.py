@@ -13,7 +13,13 @@ from posse import beliefs, networks
 from posse.networks import DYNAMICS, EXAMPLES, GRAPHS, WEIGHT_RULES, Network
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
-from posse.networks.operators import Pairs, Sparse, SparseRuns, Uniform, as_operator
+from posse.networks.operators import (
+    GossipPairs,
+    SparseRuns,
+    SparseWeights,
+    UniformWeights,
+    as_operator,
+)
 from posse.networks.static import Static
 from posse.randomness import Streams
 
@@ -190,12 +196,12 @@ def test_the_way_of_mixing_fits_the_network() -> None:
     def weights_of(network: Network) -> Any:
         return network.sampler(3)(streams(range(3)))
 
-    assert isinstance(weights_of(networks.complete(50)), Uniform)
-    assert isinstance(weights_of(networks.complete(50).weighted("metropolis")), Uniform)
+    assert isinstance(weights_of(networks.complete(50)), UniformWeights)
+    assert isinstance(weights_of(networks.complete(50).weighted("metropolis")), UniformWeights)
     assert isinstance(weights_of(networks.complete(50).weighted("lazy")), np.ndarray)
     assert isinstance(weights_of(networks.cycle(10)), np.ndarray)
-    assert isinstance(weights_of(networks.cycle(100)), Sparse)
-    assert isinstance(weights_of(networks.cycle(100).gossip()), Pairs)
+    assert isinstance(weights_of(networks.cycle(100)), SparseWeights)
+    assert isinstance(weights_of(networks.cycle(100).gossip()), GossipPairs)
     assert isinstance(weights_of(networks.cycle(100).failing(0.1)), SparseRuns)
     assert weights_of(networks.complete(64).failing(0.1)).shape == (3, 64, 64)
 
@@ -216,7 +222,7 @@ def test_sparse_operators_work_in_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("posse.networks.operators._BLOCK_ENTRIES", 1000)  # 5 copies of 180
     w = networks.cycle(60).weights
     x = np.random.default_rng(2).normal(size=(13, 60, 3))
-    operator = Sparse(w)
+    operator = SparseWeights(w)
     for _ in range(2):
         np.testing.assert_allclose(operator @ x, w.toarray() @ x, rtol=0, atol=1e-14)
     assert sorted(operator._blocks) == [3, 5]

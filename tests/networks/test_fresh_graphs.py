@@ -16,7 +16,7 @@ from posse.randomness import create_generator
 
 RANDOM = [name for name, arguments in EXAMPLES.items() if "seed" in arguments]
 FRESH = {name: getattr(networks, name)(**{**EXAMPLES[name], "seed": "run"}) for name in RANDOM}
-SENTENCE = r"this network is a fresh graph in every run: ask network\.of_run\(seed, run\)"
+SENTENCE = r"this network is a fresh graph in every run: use network\.of_run\(seed, run\)"
 
 
 def variants(name: str) -> list[Network]:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import posse
 from posse import import_strings, networks
 from posse.networks import Network
-from posse.networks.operators import Pairs
+from posse.networks.operators import GossipPairs
 from posse.randomness import Streams
 
 RING, LINE = networks.cycle(6), networks.path(6)
@@ -89,7 +89,7 @@ KINDS = {
     "of each run": np.stack([W, np.eye(6)]),
     "sparse": sp.csr_array(W),
     "coo": sp.coo_matrix(W),
-    "operator": Pairs(np.array([0, 1]), np.array([3, 2])),
+    "operator": GossipPairs(np.array([0, 1]), np.array([3, 2])),
 }
 
 
@@ -250,7 +250,7 @@ print(cycle(6).varying(Mine()).to_data()["dynamics"])
         ({"name": "posse.networks:cycle"}, "name must be that of a frozen dataclass"),
         ({"name": f"{__name__}:Schedule", "round": 3}, "Schedule cannot be built of round"),
         ({"name": "posse.families:Gaussian"}, "dynamics must be one such as"),
-        ({"name": "posse.networks.graphs:_agents"}, "must be that of a frozen dataclass"),
+        ({"name": "posse.networks.graphs:_validate_agents"}, "must be that of a frozen dataclass"),
         ({"name": "posse.validation:FrozenArray"}, "must be that of a frozen dataclass"),
     ],
 )

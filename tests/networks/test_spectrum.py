@@ -184,4 +184,4 @@ class TestLarge:
         monkeypatch.setattr(linalg, "eigsh", give_up)
         for stochastic in (True, False):
             with pytest.raises(RuntimeError, match="1001-agent matrix did not converge"):
-                spectrum.matrix_gap(networks.cycle(1001).weights, stochastic)
+                spectrum.compute_matrix_gap(networks.cycle(1001).weights, stochastic)

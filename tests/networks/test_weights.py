@@ -147,9 +147,9 @@ def changed(entry: tuple[int, int], value: float) -> np.ndarray:
         (changed((1, 2), 0.26), r"from_matrix\(W, check=False\) admits any non-negative W"),
         (changed((1, 2), 0.25 + 1e-8), "but row 1 sums to 1.00000001, off by 1e-08"),
         ([[0.5, 0.5], [0.3, 0.7]], r"but column [01] sums to (0.8|1.2), off by -?0.2"),
-        (np.eye(3), "matrix must be connected, but it falls into 3 parts"),
+        (np.eye(3), "matrix must be connected, but it has 3 components"),
         (np.eye(3), r"from_matrix\(W, check=False\) admits any non-negative W"),
-        (sp.eye_array(200), "matrix must be connected, but it falls into 200 parts"),
+        (sp.eye_array(200), "matrix must be connected, but it has 200 components"),
     ],
 )
 def test_bad_matrices_are_refused(matrix: Any, message: str) -> None:

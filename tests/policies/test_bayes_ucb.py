@@ -33,22 +33,24 @@ from posse.policies import BayesUCB, choose
     ],
 )
 def test_levels_by_hand(t, horizon, log_power, level):
-    assert BayesUCB(log_power=log_power).level(t, horizon) == pytest.approx(level, abs=1e-15)
+    assert BayesUCB(log_power=log_power).quantile_level(t, horizon) == pytest.approx(
+        level, abs=1e-15
+    )
 
 
 @given(t=st.integers(1, 10**6), horizon=st.integers(1, 10**6), log_power=st.floats(0.0, 10.0))
 def test_levels_by_the_formula(t, horizon, log_power):
-    level = BayesUCB(log_power).level(t, horizon)
+    level = BayesUCB(log_power).quantile_level(t, horizon)
     scale = t * math.log(horizon) ** log_power
     expected = 0.0 if scale <= 1 else 1 - 1 / scale
     assert level == pytest.approx(expected, abs=1e-15)
     assert 0.0 <= level <= 1.0
-    assert BayesUCB(log_power).level(t + 1, horizon) >= level
+    assert BayesUCB(log_power).quantile_level(t + 1, horizon) >= level
 
 
 def test_a_power_of_the_horizon_needs_a_horizon():
     with pytest.raises(ValueError, match="needs a horizon"):
-        BayesUCB(log_power=1.0).level(3, None)
+        BayesUCB(log_power=1.0).quantile_level(3, None)
     belief = beliefs.prior(Gaussian(), 2, 3)
     with pytest.raises(ValueError, match="log_power"):
         choose(BayesUCB(5.0), belief, Gaussian(), 3, None, np.random.default_rng(0))

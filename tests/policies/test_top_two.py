@@ -9,7 +9,7 @@ from scipy import integrate, stats
 import posse
 from posse.families import Bernoulli, Exponential, Gaussian
 from posse.policies import ThompsonSampling, TopTwo, choose
-from posse.policies.top_two import _distance, _variance, _worth
+from posse.policies.top_two import equivalent_pulls, posterior_variance, squared_distance
 
 
 def test_the_challenger_by_hand():
@@ -41,9 +41,9 @@ def test_an_unlucky_arm_is_not_taken_for_far():
     pooled = (n[0] * mean[0] + n * mean) / (n[0] + n)
     z = (mean[0] - mean) ** 2 / (pooled * (1 - pooled) * (1 / n[0] + 1 / n))
     assert z[2] < z[1]
-    worth = _worth(Bernoulli(), belief)
+    worth = equivalent_pulls(Bernoulli(), belief)
     np.testing.assert_allclose(worth, n, rtol=1e-12)
-    far = _distance(Bernoulli(), mean[:1], worth[:1], mean, worth)
+    far = squared_distance(Bernoulli(), mean[:1], worth[:1], mean, worth)
     np.testing.assert_allclose(far, z, rtol=1e-12)
     assert (mean[0] - mean[2]) ** 2 / Bernoulli().posterior_variance(belief)[[0, 2]].sum() > z[1]
 
@@ -81,7 +81,7 @@ def test_a_family_without_a_formula_is_read_by_its_quantiles():
         mean_quantile = staticmethod(Gaussian().mean_quantile)
 
     belief = np.array([[1.0, 2.0], [4.0, 100.0]])
-    np.testing.assert_allclose(_variance(Plain(), belief), [1 / 4, 1 / 100], rtol=0.02)
+    np.testing.assert_allclose(posterior_variance(Plain(), belief), [1 / 4, 1 / 100], rtol=0.02)
 
 
 def test_infinite_variances_are_no_distance():

@@ -190,7 +190,7 @@ class BanditLike:
     ],
 )
 def test_divergence_of_a_family(family: object, expected: float) -> None:
-    assert theory.divergence(family)(0.1, 0.5) == pytest.approx(expected)
+    assert theory.get_divergence(family)(0.1, 0.5) == pytest.approx(expected)
     constant = theory.lai_robbins(BanditLike(family, (0.1, 0.5, 0.1)), n_agents=4)
     assert constant == pytest.approx(2 * 0.4 / (4 * expected))
 
@@ -199,8 +199,8 @@ def test_divergence_of_a_family(family: object, expected: float) -> None:
     ("family", "shown"), [(families.Grid.example(), "'grid'"), (BanditLike, "<class"), (3, "3")]
 )
 def test_divergence_of_an_unknown_family(family: object, shown: str) -> None:
-    with pytest.raises(ValueError, match=f"family {shown}.* has no known divergence: a family"):
-        theory.divergence(family)
+    with pytest.raises(ValueError, match=f"family {shown}.* has no divergence: give it"):
+        theory.get_divergence(family)
 
 
 def test_bernoulli_divergence_is_the_smallest_for_bounded_rewards() -> None:

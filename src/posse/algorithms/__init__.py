@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from posse.algorithms.algorithm import Algorithm, Heard, Problem
+from posse.algorithms.algorithm import Algorithm, ArrivedRewards, Problem
 from posse.algorithms.centralized import Centralized
 from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.flooding import Flooding
@@ -45,7 +45,7 @@ ALGORITHMS: dict[str, Any] = {
     "coop-se": CoopSE,
 }
 
-# Algorithms for bandits with contexts alone; of the others, the first five know them too.
+# Algorithms that need contexts. Of ALGORITHMS, the first five accept contexts as well.
 CONTEXTUAL: dict[str, Any] = {"lin-ucb": LinUCB, "fed-lin-ucb": FedLinUCB}
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "DDUCB",
     "DPE2",
     "Algorithm",
+    "ArrivedRewards",
     "Centralized",
     "ComEx",
     "CoopSE",
@@ -67,7 +68,6 @@ __all__ = [
     "Flooding",
     "FollowYourLeader",
     "GosInE",
-    "Heard",
     "Isolated",
     "LinUCB",
     "PartialPooling",

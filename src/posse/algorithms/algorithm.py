@@ -1,4 +1,8 @@
-"""What every algorithm supplies: three functions over a small state."""
+"""The protocol of an algorithm: three functions over a small immutable state.
+
+Every state carries a leading axis of runs, so that one call plays a whole block of runs. R is the
+number of runs, N of agents, K of arms, D of coordinates of a belief.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ from posse.randomness import FloatArray, IntArray, Randomness
 
 @dataclass(frozen=True)
 class Problem:
-    """What an algorithm may know: the sizes, the default reward model and the network.
+    """The facts an algorithm may use: the sizes, the default reward model and the network.
 
-    States carry a leading axis of runs, so one call serves a whole block of n_runs of them.
+    A state has a leading axis of n_runs, so that one call serves a whole block of runs.
     """
 
     n_agents: int
@@ -29,53 +33,54 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """The n rewards that arrive in round t of a delayed bandit, those of longest ago first."""
+class ArrivedRewards:
+    """The n delayed rewards that arrive in round t, the oldest pull first."""
 
     t: int
     run: IntArray  # (n,)
     agent: IntArray  # (n,)
     arm: IntArray  # (n,)
     reward: FloatArray  # (n,)
-    pulled: IntArray  # (n,) the round of the pull, t at most
-    contexts: FloatArray | None = None  # (n, d) of the arm pulled, where there are contexts
+    pull_round: IntArray  # (n,) the round of the pull, at most t
+    contexts: FloatArray | None = None  # (n, d) features of the arm pulled, for contextual bandits
 
     @property
     def age(self) -> IntArray:
-        """How many rounds ago each was pulled: (n,)."""
-        return self.t - self.pulled
+        """The delay of each reward in rounds: (n,)."""
+        return self.t - self.pull_round
 
 
 class Algorithm(Protocol):
-    """One way for N agents to choose and learn; `state` is whatever it keeps between rounds.
+    """A rule by which N agents choose arms and learn; `state` is what it stores between rounds.
 
-    `learn` is not told the round: a state that needs it counts. `weights` is whatever the network
-    draws; `posse.networks.as_matrix` gives its entries to those who need more than a product.
+    `learn` does not receive the round: a state that needs the round counts it. `weights` is the
+    operator the network draws; `posse.networks.as_matrix` returns its entries.
 
-    Optional: `numbers_sent(state, t, links)` says how many numbers all agents together send in
-    round t, (R,), given how many directed links (i hears j) W(t) uses in each run, (R,); it is
-    asked after `learn` of the round, with the new state. All but DPE2, ComEx, CoopSE,
-    and flooding on a network that changes, need no more of the state than what `init` made.
+    Optional: `numbers_sent(state, t, links)` returns how many numbers all agents together send in
+    round t, (R,), given how many directed links (i receives from j) W(t) uses in each run, (R,).
+    It is called after `learn` of the round, with the new state. All algorithms but DPE2, ComEx,
+    CoopSE, and flooding on a network that changes, need only the state that `init` returned.
 
-    Optional: `prepare(state, t, generator) -> state` is asked before `choose` of round t, for what
-    is drawn at random and must be remembered, such as which neighbour to ask.
+    Optional: `prepare(state, t, generator) -> state` is called before `choose` of round t, to draw
+    random choices that the state must remember, such as which neighbour to ask.
 
-    Optional: `choose` and `learn` have a further argument `contexts`, (R, N, d) or, with a row for
-    each arm, (R, N, K, d): what agents see of this round's visits (`posse.ContextualBandit`). An
-    algorithm without it is refused there, unless it has a plain family of its own.
+    Optional: `choose` and `learn` take a further argument `contexts`, (R, N, d) or, with a row for
+    each arm, (R, N, K, d): the features of this round's visits (`posse.ContextualBandit`). An
+    algorithm without this argument is refused there, unless it has a plain family of its own.
 
-    Optional: `hear(state, arms, heard, weights)` takes the place of `learn` where rewards come late
-    (`posse.Bandit.delayed`): arms (R, N) are those played in this round, `heard` holds the rewards
-    that arrive in it. An algorithm without it is refused there.
+    Optional: `learn_delayed(state, arms, arrivals, weights)` replaces `learn` for bandits with
+    delayed rewards (`posse.Bandit.delayed`): arms (R, N) are the arms played in this round,
+    `arrivals` (`ArrivedRewards`) the rewards that arrive in it. An algorithm without it is refused
+    there.
     """
 
     name: ClassVar[str]
 
     def init(self, problem: Problem) -> Any:
-        """The state before round 1."""
+        """Return the state before round 1."""
 
     def choose(self, state: Any, t: int, generator: Randomness) -> NDArray[np.intp]:
-        """The arms played in round t: (R, N)."""
+        """Return the arms played in round t: (R, N)."""
 
     def learn(
         self,
@@ -84,4 +89,4 @@ class Algorithm(Protocol):
         rewards: FloatArray,  # (R, N)
         weights: Any,  # W(t), applied as weights @ array
     ) -> Any:
-        """The state after the round's rewards and messages."""
+        """Return the state after the rewards and the messages of the round."""

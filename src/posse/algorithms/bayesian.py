@@ -1,4 +1,9 @@
-"""What the Bayesian algorithms share: a belief per agent, and a policy that chooses from it."""
+"""Bayesian algorithms: one belief per agent, and a policy that chooses arms from it.
+
+`BayesianAlgorithm` fixes how agents choose and leaves open how they learn. `TimedAlgorithm` adds
+what time does to evidence: it is discounted in non-stationary bandits (`half_life`), and it arrives
+late in bandits with delayed rewards (`open`).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs, policies, validation
-from posse.algorithms.algorithm import Heard, Problem
-from posse.families.family import Model, is_contextual, plain
+from posse.algorithms.algorithm import ArrivedRewards, Problem
+from posse.families.family import Model, is_contextual, require_plain_family
 from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray, Randomness
@@ -19,34 +24,35 @@ from posse.randomness import FloatArray, Randomness
 
 @dataclass(frozen=True)
 class BayesianState:
-    """The beliefs of all agents in all runs, and the model they are read with."""
+    """The beliefs of all agents in all runs, and the model that interprets them."""
 
-    belief: FloatArray  # (D, R, N, K); of one theta for all arms (D, R, N, 1)
+    belief: FloatArray  # (D, R, N, K), or (D, R, N, 1) if all arms share one theta
     family: Model
     horizon: int
     learning_rate: float
-    lowest: float = field(default=-math.inf, kw_only=True)  # the least that an arm can pay
-    # of Algorithm 1 with late rewards, what `belief` is read from: see `timed.attainable`
-    exact: FloatArray | None = field(default=None, kw_only=True)
+    lowest_reward: float = field(default=-math.inf, kw_only=True)  # of the bandit
+    # Algorithm 1 with open="count": the belief before `clip_to_attainable`, which is what agents
+    # exchange. Clipping it in place would count corrections twice once they have mixed.
+    unclipped: FloatArray | None = field(default=None, kw_only=True)
 
     @property
     def numbers_observed(self) -> float:
-        """How many numbers an observation is: arm, reward, and with contexts the arm's features.
+        """The size of an observation: arm, reward, and with contexts the features of the arm.
 
-        Where rewards are linearised, around what as well, so that all make the same of it.
+        A linearised family sends the anchor too, so that all receivers compute the same statistic.
         """
         if not is_contextual(self.family):
             return 2.0
         return 2.0 + self.family.features + self.family.anchored
 
     def with_belief(self, belief: FloatArray) -> BayesianState:
-        """The same model with another belief."""
+        """Return the same model with another belief."""
         return replace(self, belief=belief)
 
 
 @dataclass(frozen=True)
 class BayesianAlgorithm:
-    """Choose by a policy from one's own belief (Bayes_MAB of Alg. 1); how to learn is open."""
+    """Each agent chooses by a policy from its own belief (Bayes_MAB of Alg. 1)."""
 
     policy: Policy
     family: Model | None = None
@@ -60,15 +66,15 @@ class BayesianAlgorithm:
 
     @classmethod
     def example(cls) -> Self:
-        """The Thompson Sampling version, for the law tests."""
+        """Return the version with Thompson Sampling, for the law tests."""
         return cls(ThompsonSampling())
 
-    def rate(self, problem: Problem) -> float:
-        """The learning rate of the tempered update; 1 is Bayes' rule."""
+    def resolve_learning_rate(self, problem: Problem) -> float:
+        """Return the learning rate of the tempered update; 1 is Bayes' rule."""
         return 1.0
 
     def init(self, problem: Problem) -> BayesianState:
-        """Every agent at the prior of the algorithm's own family, else of the bandit's."""
+        """Start every agent at the prior of the algorithm's family, or of the bandit's family."""
         family = self.family or problem.family
         n_beliefs = problem.n_arms
         if is_contextual(family):
@@ -77,10 +83,13 @@ class BayesianAlgorithm:
                     f"family {family.name!r} needs contexts: give a posse.ContextualBandit"
                 )
             family = family.with_features(problem.family.features)
+            # arms that share one theta have one belief
             n_beliefs = 1 if family.shared else n_beliefs
         belief = beliefs.prior(family, (problem.n_runs, problem.n_agents), n_beliefs)
         low = problem.family.rewards.low
-        return BayesianState(belief, family, problem.horizon, self.rate(problem), lowest=low)
+        return BayesianState(
+            belief, family, problem.horizon, self.resolve_learning_rate(problem), lowest_reward=low
+        )
 
     def choose(
         self,
@@ -89,20 +98,21 @@ class BayesianAlgorithm:
         generator: Randomness,
         contexts: FloatArray | None = None,
     ) -> NDArray[np.intp]:
-        """Each agent from its own belief, at the context it sees: (R, N)."""
+        """Choose an arm for each agent from its own belief, at its context: (R, N)."""
         return policies.choose(
             self.policy, state.belief, state.family, t, state.horizon, generator, contexts
         )
 
 
-# What time does to evidence: it fades where means drift, and waits where rewards come late.
+# Non-stationary bandits and delayed rewards
 
 
 @dataclass(frozen=True)
-class Timed(BayesianAlgorithm):
-    """A Bayesian algorithm that may forget, and that knows what to make of an open pull.
+class TimedAlgorithm(BayesianAlgorithm):
+    """A Bayesian algorithm that may discount old evidence and that handles delayed rewards.
 
-    A class of its own, so that who builds on `BayesianAlgorithm` has no setting without effect.
+    It is separate from `BayesianAlgorithm` so that subclasses of that have no setting without
+    effect.
     """
 
     half_life: float | None = field(default=None, kw_only=True)
@@ -116,90 +126,104 @@ class Timed(BayesianAlgorithm):
             validation.validate_choice("open", self.open, ("count", "wait"))
 
     @property
-    def fading(self) -> float:
-        """What is left of a piece of evidence one round later: 2^(-1/half_life), else 1."""
+    def discount_factor(self) -> float:
+        """The weight of a piece of evidence one round later: 2^(-1/half_life), or 1."""
         return 1.0 if self.half_life is None else 2.0 ** (-1.0 / self.half_life)
 
-    def _faded(self, state: BayesianState) -> FloatArray:
-        """The beliefs as a round finds them, one round older than the last one left them."""
-        held = state.belief if state.exact is None else state.exact
-        return beliefs.fade(held, state.family, self.fading)
+    def _discount_belief(self, state: BayesianState) -> FloatArray:
+        """Discount the beliefs of the last round by one round of age: (D, R, N, K)."""
+        belief = state.belief if state.unclipped is None else state.unclipped
+        return beliefs.fade(belief, state.family, self.discount_factor)
 
-    def assumed(self, lowest: float, family: Model) -> FloatArray | None:
-        """The statistic (D,) that an open pull counts as, in this model; None: as nothing."""
+    def open_pull_statistic(self, lowest: float, family: Model) -> FloatArray | None:
+        """Return the statistic (D,) that an open pull counts as; None if it counts as nothing."""
         if self.open != "count" or not np.isfinite(lowest) or is_contextual(family):
             return None
-        with np.errstate(all="ignore"):  # a likelihood may be 0 there
-            statistic = plain(family).statistic(np.asarray(lowest, dtype=float))
+        with np.errstate(all="ignore"):  # the likelihood may be 0 there
+            statistic = require_plain_family(family).statistic(np.asarray(lowest, dtype=float))
         return statistic if np.isfinite(statistic).all() else None
 
-    def _evidence(
-        self, state: BayesianState, arms: NDArray[np.intp], heard: Heard
+    def _collect_delayed(
+        self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards
     ) -> tuple[NDArray[np.intp], FloatArray]:
-        """What a round of late rewards adds at learning rate 1: cells (m,) of (R, N, K), (D, m).
+        """Return the evidence of a round at learning rate 1: cells (m,) of (R, N, K), and (D, m).
 
-        A reward heard in the round of its pull is evidence like any. Of the others, a pull that
-        counts from the start adds the lowest reward at once and, when its reward comes, what that
-        differs by; else it adds nothing at first and all later. Whatever is added later has the
-        weight that is left of its pull's.
+        A reward that arrives in the round of its pull is ordinary evidence. For a delayed reward
+        there are two rules. With open="count" the pull adds the statistic of the lowest reward at
+        once, and the arrival adds the difference. Otherwise the pull adds nothing and the arrival
+        adds everything. A late addition has the discounted weight that its pull has by now.
         """
         n_agents, n_arms = state.belief.shape[-2:]
-        of_agents = heard.run * n_agents + heard.agent
-        cells = (of_agents * n_arms + beliefs.places(state.belief, heard.arm)).astype(np.intp)
-        statistics = np.array(self._statistics(state, heard))  # (D, n)
-        late = heard.age > 0
-        assumed = self.assumed(state.lowest, state.family)
-        if assumed is not None:
-            statistics[:, late] -= assumed[:, None]
+        of_agents = arrivals.run * n_agents + arrivals.agent
+        cells = (of_agents * n_arms + beliefs.get_belief_index(state.belief, arrivals.arm)).astype(
+            np.intp
+        )
+        statistics = np.array(self._delayed_statistics(state, arrivals))  # (D, n)
+        late = arrivals.age > 0
+        assumed_statistic = self.open_pull_statistic(state.lowest_reward, state.family)
+        # an open pull was counted as the lowest reward already: its arrival adds the difference
+        if assumed_statistic is not None:
+            statistics[:, late] -= assumed_statistic[:, None]
         if self.half_life is not None:
-            statistics = statistics * self.fading**heard.age
-        if assumed is not None:
+            statistics = statistics * self.discount_factor**arrivals.age
+        if assumed_statistic is not None:
+            # pulls of this round without a reward are open: they count as the lowest reward now
             still_open = np.ones(arms.size, dtype=bool)
             still_open[of_agents[~late]] = False
             opened = (np.arange(arms.size) * n_arms + np.ravel(arms))[still_open]
-            at_start = np.broadcast_to(assumed[:, None], (len(assumed), len(opened)))
+            at_start = np.broadcast_to(
+                assumed_statistic[:, None], (len(assumed_statistic), len(opened))
+            )
             cells = np.concatenate([opened, cells])
             statistics = np.concatenate([at_start, statistics], axis=1)
         return cells, statistics
 
-    def _statistics(self, state: BayesianState, heard: Heard) -> FloatArray:
-        """What the rewards heard add at learning rate 1, linearised where they are met: (D, n)."""
-        its = beliefs.places(state.belief, heard.arm)
-        played = state.belief[:, heard.run, heard.agent, its, None]  # (D, n, 1)
-        zeros = np.zeros_like(its)
-        return beliefs.statistic(played, zeros, heard.reward, state.family, heard.contexts)
+    def _delayed_statistics(self, state: BayesianState, arrivals: ArrivedRewards) -> FloatArray:
+        """Return the statistics of the rewards that arrived, linearised at the belief: (D, n)."""
+        columns = beliefs.get_belief_index(state.belief, arrivals.arm)
+        arm_beliefs = state.belief[:, arrivals.run, arrivals.agent, columns, None]  # (D, n, 1)
+        zeros = np.zeros_like(columns)
+        return beliefs.statistic(
+            arm_beliefs, zeros, arrivals.reward, state.family, arrivals.contexts
+        )
 
-    def _told(
+    def _observe_delayed(
         self,
         state: BayesianState,
         arms: NDArray[np.intp],
-        heard: Heard,
+        arrivals: ArrivedRewards,
         learning_rate: float,
-        own: FloatArray | None = None,
+        base: FloatArray | None = None,
     ) -> FloatArray:
-        """The beliefs after a round of late rewards, before anybody talks: (D, R, N, K).
+        """Return the beliefs after a round of delayed rewards, before any message: (D, R, N, K).
 
-        own: what is updated, if not the belief that agents act on.
+        base: the belief to update, if it is not the one that agents act on.
         """
-        cells, statistics = self._evidence(state, arms, heard)
-        held = self._faded(state) if own is None else beliefs.fade(own, state.family, self.fading)
-        updated = held.copy()  # a shared belief is a read-only view
+        cells, statistics = self._collect_delayed(state, arms, arrivals)
+        discounted = (
+            self._discount_belief(state)
+            if base is None
+            else beliefs.fade(base, state.family, self.discount_factor)
+        )
+        # a copy, since the shared belief of `Centralized` is a read-only view
+        updated = discounted.copy()
         rows = updated.reshape(len(updated), -1)
         for row, added in zip(rows, learning_rate * statistics, strict=True):
-            np.add.at(row, cells, added)  # an agent may hear of one arm several times
+            np.add.at(row, cells, added)  # several rewards of one arm may arrive in one round
         return updated
 
 
-def attainable(belief: FloatArray, family: Model) -> FloatArray:
-    """The nearest belief that rewards can lead to: nothing that they only add to is negative.
+def clip_to_attainable(belief: FloatArray, family: Model) -> FloatArray:
+    """Clip a belief to coordinates that rewards can produce: no sum falls below the prior.
 
-    When a correction is made where its pull was, the pull has long spread over the network. So an
-    agent of Algorithm 1 may hold more corrections than pulls for a while, a Beta of negative
-    parameters, until they have mixed as well.
+    A correction enters at the agent that pulled, when the pull itself has spread over the network.
+    So an agent of Algorithm 1 may have more corrections than pulls for a while (a Beta with
+    negative parameters), until the corrections have mixed as well.
     """
     rewards = family.rewards
     if is_contextual(family) or not (np.isfinite(rewards.low) and np.isfinite(rewards.high)):
         return belief
-    ends = plain(family).statistic(np.array([rewards.low, rewards.high]))  # (D, 2)
+    # only coordinates to which every reward adds a number >= 0 have a floor
+    ends = require_plain_family(family).statistic(np.array([rewards.low, rewards.high]))  # (D, 2)
     floor = np.where(ends.min(axis=1) >= 0, family.prior(), -np.inf)
     return np.maximum(belief, floor.reshape(-1, *[1] * (belief.ndim - 1)))

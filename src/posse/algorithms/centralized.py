@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs
-from posse.algorithms.algorithm import Heard
-from posse.algorithms.bayesian import BayesianState, Timed
+from posse.algorithms.algorithm import ArrivedRewards
+from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
 from posse.randomness import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Centralized(Timed):
-    """The optimal centralized agent the paper compares with; the network is ignored.
+class Centralized(TimedAlgorithm):
+    """The centralized agent of the paper, an upper bound; the network is ignored.
 
     policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
-    family: the rewards that agents believe in, with their prior; None takes the bandit's own.
-    half_life: the rounds after which evidence weighs half, where means drift; None: never forget.
-    open: what a pull is until its reward comes, in delayed bandits: "wait" (None too) is nothing
-    yet; "count" is the lowest reward, corrected later, for who hears of successes only.
+    family: the reward model of the agents, with its prior; None takes the bandit's own.
+    half_life: rounds after which evidence counts half, for non-stationary means; None: no discount.
+    open: how a pull counts until its delayed reward arrives: "wait" (the same as None) ignores it;
+    "count" counts it as the lowest reward and corrects it later, for feeds of successes only.
     """
 
     name: ClassVar[str] = "centralized"
@@ -35,26 +35,29 @@ class Centralized(Timed):
         weights: Any,
         contexts: FloatArray | None = None,
     ) -> BayesianState:
-        """Bayes' rule with all N rewards: averaging beliefs updated at rate N adds them up."""
+        """Apply Bayes' rule with all N rewards."""
         n_agents = arms.shape[-1]
-        return _shared(
+        # the average of N beliefs, each updated at rate N, is the sum of all N updates
+        return _share_belief(
             state,
-            beliefs.observe(self._faded(state), arms, rewards, state.family, n_agents, contexts),
+            beliefs.observe(
+                self._discount_belief(state), arms, rewards, state.family, n_agents, contexts
+            ),
         )
 
-    def hear(
-        self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, weights: Any
+    def learn_delayed(
+        self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> BayesianState:
-        """The same of late rewards."""
-        return _shared(state, self._told(state, arms, heard, arms.shape[-1]))
+        """Apply Bayes' rule with all rewards that arrive in the round."""
+        return _share_belief(state, self._observe_delayed(state, arms, arrivals, arms.shape[-1]))
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
-        """Each agent tells all others what it observed, whatever the network: (R,)."""
+        """Count an observation from each agent to every other agent: (R,)."""
         n_agents = state.belief.shape[-2]
         return np.full(len(links), state.numbers_observed * n_agents * (n_agents - 1))
 
 
-def _shared(state: BayesianState, updated: FloatArray) -> BayesianState:
-    """One belief for all agents of a run: the average of theirs."""
+def _share_belief(state: BayesianState, updated: FloatArray) -> BayesianState:
+    """Give all agents of a run one belief, the average of theirs."""
     average = updated.mean(axis=-2, keepdims=True)
     return state.with_belief(np.broadcast_to(average, updated.shape))

@@ -1,4 +1,4 @@
-"""No cooperation: each agent learns from its own rewards alone."""
+"""Isolated agents: each learns from its own rewards only."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs
-from posse.algorithms.algorithm import Heard
-from posse.algorithms.bayesian import BayesianState, Timed
+from posse.algorithms.algorithm import ArrivedRewards
+from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
 from posse.randomness import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Isolated(Timed):
-    """Single-agent Bayesian bandits side by side, learning rate 1; the network is ignored.
+class Isolated(TimedAlgorithm):
+    """N independent Bayesian bandits at learning rate 1; the network is ignored.
 
     policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
-    family: the rewards that agents believe in, with their prior; None takes the bandit's own.
-    half_life: the rounds after which evidence weighs half, where means drift; None: never forget.
-    open: what a pull is until its reward comes, in delayed bandits: "wait" (None too) is nothing
-    yet; "count" is the lowest reward, corrected later, for who hears of successes only.
+    family: the reward model of the agents, with its prior; None takes the bandit's own.
+    half_life: rounds after which evidence counts half, for non-stationary means; None: no discount.
+    open: how a pull counts until its delayed reward arrives: "wait" (the same as None) ignores it;
+    "count" counts it as the lowest reward and corrects it later, for feeds of successes only.
     """
 
     name: ClassVar[str] = "isolated"
@@ -35,17 +35,19 @@ class Isolated(Timed):
         weights: Any,
         contexts: FloatArray | None = None,
     ) -> BayesianState:
-        """Bayes' rule, no merge."""
+        """Apply Bayes' rule, without a merge."""
         return state.with_belief(
-            beliefs.observe(self._faded(state), arms, rewards, state.family, 1.0, contexts)
+            beliefs.observe(
+                self._discount_belief(state), arms, rewards, state.family, 1.0, contexts
+            )
         )
 
-    def hear(
-        self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, weights: Any
+    def learn_delayed(
+        self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> BayesianState:
-        """The same of late rewards."""
-        return state.with_belief(self._told(state, arms, heard, 1.0))
+        """Apply Bayes' rule with the rewards that arrive in the round."""
+        return state.with_belief(self._observe_delayed(state, arms, arrivals, 1.0))
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
-        """Nothing: (R,)."""
+        """Return zeros, since nothing is sent: (R,)."""
         return np.zeros(len(links))

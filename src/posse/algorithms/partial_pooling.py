@@ -1,4 +1,8 @@
-"""Partial pooling: sites that may differ believe each other as far as they have found alike."""
+"""Partial pooling: evidence of other sites is discounted by the heterogeneity between sites.
+
+The standard deviation between sites is given, or estimated from the data (empirical Bayes, see
+`posse.sites`).
+"""
 
 from __future__ import annotations
 
@@ -11,33 +15,34 @@ from numpy.typing import NDArray
 from posse import beliefs, sites, validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
-from posse.families.family import Family, plain
+from posse.families.family import Family, require_plain_family
 from posse.randomness import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class PartialPoolingState(BayesianState):
-    """Beliefs, what each site saw itself, and when the others' evidence is read again."""
+    """Beliefs, the evidence of each site, and the round of the next pooling."""
 
-    evidence: FloatArray  # (D, R, N, K): sums of statistics, of each site alone
-    others: FloatArray  # (D, R, N, K): the belief but for the own evidence, as last read
+    evidence: FloatArray  # (D, R, N, K): sums of statistics of each site
+    others_belief: FloatArray  # (D, R, N, K): belief minus own evidence, when last pooled
     t: int  # rounds so far
-    due: int  # the round after which all is read again
+    next_refresh: int  # the round after which evidence is pooled again
 
 
 @dataclass(frozen=True)
 class PartialPooling(BayesianAlgorithm):
-    """Agents that know all rewards of all, as `Centralized`, at sites whose means may differ.
+    """Agents that know all rewards, as in `Centralized`, at sites whose means may differ.
 
-    Each reads the others' evidence discounted by how far sites differ (`posse.sites`): if they are
-    alike it is `Centralized`, if they are far apart `Isolated`. The network is ignored.
+    Every agent discounts the evidence of other sites by the heterogeneity between sites
+    (`posse.sites`): sites that are alike give `Centralized`, sites far apart `Isolated`. The
+    network is ignored.
 
     policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
-    family: the rewards that agents believe in, with their prior; None takes the bandit's own.
-    site_sd: the standard deviation of an arm's mean between sites, as in `posse.Bandit`; None if
-        it is to be learnt from the rewards.
-    refresh: evidence of others is read again once the rounds have grown by this share (own rewards
-        count at once); 0 is every round.
+    family: the reward model of the agents, with its prior; None takes the bandit's own.
+    site_sd: the standard deviation of an arm's mean between sites, as in `posse.Bandit`; None
+        estimates it from the rewards (empirical Bayes).
+    refresh: evidence of others is pooled again when the number of rounds has grown by this share;
+        0 pools in every round. Own rewards count at once.
     """
 
     name: ClassVar[str] = "partial-pooling"
@@ -51,33 +56,44 @@ class PartialPooling(BayesianAlgorithm):
         validation.validate_number("refresh", self.refresh, at_least=0, at_most=1)
 
     def init(self, problem: Problem) -> PartialPoolingState:
-        """Nothing seen."""
+        """Start at the prior, without evidence."""
         start = super().init(problem)
-        sites.check(plain(start.family))
+        sites.check_reward_variance(require_plain_family(start.family))
+        # without evidence the pooled belief is the prior
         nothing = np.zeros_like(start.belief)
-        return PartialPoolingState(**vars(start), evidence=nothing, others=start.belief, t=0, due=1)
+        return PartialPoolingState(
+            **vars(start), evidence=nothing, others_belief=start.belief, t=0, next_refresh=1
+        )
 
-    def read(self, family: Family, evidence: FloatArray) -> FloatArray:
-        """The beliefs of all sites from the evidence of each: (D, R, N, K) -> (D, R, N, K)."""
-        return sites.Sites(family, evidence, self.site_sd).belief()
+    def pool_evidence(self, family: Family, evidence: FloatArray) -> FloatArray:
+        """Return the beliefs of all sites given their evidence: (D, R, N, K) -> (D, R, N, K)."""
+        return sites.Sites(family, evidence, self.site_sd).site_beliefs()
 
     def learn(
         self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> PartialPoolingState:
-        """One's own rewards by Bayes' rule; now and then the discount of the others' too."""
+        """Apply Bayes' rule to the own rewards, and pool the others' evidence when it is due."""
         assert isinstance(state, PartialPoolingState)  # made by init
         evidence = beliefs.observe(state.evidence, arms, rewards, state.family, 1.0)
         t = state.t + 1
-        others = state.others
-        due = state.due
-        if t >= due:
-            others = self.read(plain(state.family), evidence) - evidence
-            due = max(t + 1, int(t * (1 + self.refresh)))
+        others_belief = state.others_belief
+        next_refresh = state.next_refresh
+        # pooling costs as much as many rounds, so it happens at rounds that grow geometrically
+        if t >= next_refresh:
+            others_belief = (
+                self.pool_evidence(require_plain_family(state.family), evidence) - evidence
+            )
+            next_refresh = max(t + 1, int(t * (1 + self.refresh)))
         return replace(
-            state, belief=others + evidence, evidence=evidence, others=others, t=t, due=due
+            state,
+            belief=others_belief + evidence,
+            evidence=evidence,
+            others_belief=others_belief,
+            t=t,
+            next_refresh=next_refresh,
         )
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
-        """Each agent tells all others its arm and its reward, whatever the network: (R,)."""
+        """Count an arm and a reward from each agent to every other agent: (R,)."""
         n_agents = state.belief.shape[-2]
         return np.full(len(links), 2.0 * n_agents * (n_agents - 1))

@@ -1,8 +1,8 @@
 """Tree: exact beliefs by cancelling echoes on a spanning tree, with messages of Algorithm 1's size.
 
-Each observation is in an agent's belief exactly once, after max(1, d) rounds, d the distance in the
-tree: the information of `Flooding` for as many numbers a link as Algorithm 1 sends (the channel
-filter of decentralised data fusion: Grime and Durrant-Whyte 1994).
+Each observation enters an agent's belief exactly once, after max(1, d) rounds, where d is the
+distance in the tree: the information of `Flooding` with as many numbers per link as Algorithm 1
+sends (the channel filter of decentralised data fusion: Grime and Durrant-Whyte 1994).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs
-from posse.algorithms.algorithm import Heard, Problem
-from posse.algorithms.bayesian import BayesianState, Timed
+from posse.algorithms.algorithm import ArrivedRewards, Problem
+from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
 from posse.networks.gossip import Gossip
 from posse.networks.network import Network
-from posse.networks.operators import Sparse, SparseRuns, Uniform, as_matrix
+from posse.networks.operators import SparseRuns, SparseWeights, UniformWeights, as_matrix
 from posse.networks.spanning import spanning_tree
 from posse.networks.static import Static
 from posse.randomness import FloatArray, IntArray
@@ -26,77 +26,80 @@ from posse.randomness import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Channels:
-    """The directed links of a spanning tree, sorted by who listens."""
+    """The directed links of a spanning tree, sorted by receiver."""
 
-    listener: IntArray  # (C,)
-    speaker: IntArray  # (C,)
-    back: IntArray  # (C,) which channel leads the other way
-    starts: IntArray  # (N,) where the channels of each listener begin
-    changing: bool  # whether some may be silent in a round
+    receiver: IntArray  # (C,)
+    sender: IntArray  # (C,)
+    reverse: IntArray  # (C,) the channel in the opposite direction
+    starts: IntArray  # (N,) where the channels of each receiver begin
+    may_fail: bool  # whether a channel may be inactive in a round
 
     @classmethod
-    def of(cls, network: Network) -> Channels:
-        """Those of the network's spanning tree."""
+    def from_network(cls, network: Network) -> Channels:
+        """Build the channels of the spanning tree of a network."""
         links = spanning_tree(network)
+        # every link in both directions, sorted by receiver and then by sender
         both = np.concatenate([links, links[:, ::-1]])
-        listener, speaker = both[np.lexsort((both[:, 1], both[:, 0]))].T
-        back = np.lexsort((listener, speaker))  # the rank of (speaker, listener) among all
-        starts = np.searchsorted(listener, np.arange(network.n_agents))
-        changing = not isinstance(network.dynamics, Static)
-        return cls(listener, speaker, back, starts, changing)
+        receiver, sender = both[np.lexsort((both[:, 1], both[:, 0]))].T
+        reverse = np.lexsort((receiver, sender))  # the rank of (sender, receiver) among all
+        starts = np.searchsorted(receiver, np.arange(network.n_agents))
+        may_fail = not isinstance(network.dynamics, Static)
+        return cls(receiver, sender, reverse, starts, may_fail)
 
-    def sums(self, told: FloatArray) -> FloatArray:
-        """For each agent, the sum over its channels: (..., C, K) -> (..., N, K)."""
-        return np.asarray(np.add.reduceat(told, self.starts, axis=-2))
+    def sum_incoming(self, messages: FloatArray) -> FloatArray:
+        """Sum the messages that each agent receives: (..., C, K) -> (..., N, K)."""
+        return np.asarray(np.add.reduceat(messages, self.starts, axis=-2))
 
-    def used(self, weights: Any, n_runs: int) -> NDArray[np.bool_]:
-        """Which channels carry a message by W(t), (R, C): the listener hears the speaker."""
+    def find_active(self, weights: Any, n_runs: int) -> NDArray[np.bool_]:
+        """Find the channels that carry a message by W(t): (R, C)."""
         n_agents = len(self.starts)
-        found: FloatArray
-        if isinstance(weights, Uniform):
-            return np.ones((n_runs, len(self.listener)), dtype=bool)
+        link_weights: FloatArray
+        if isinstance(weights, UniformWeights):
+            return np.ones((n_runs, len(self.receiver)), dtype=bool)
+        # the runs are blocks on the diagonal of one sparse matrix
         if isinstance(weights, SparseRuns):
             first = np.arange(0, n_runs * n_agents, n_agents)[:, None]
-            rows, columns = np.broadcast_arrays(first + self.listener, first + self.speaker)
-            found = np.asarray(weights.blocks[rows.ravel(), columns.ravel()]).reshape(rows.shape)
-        elif isinstance(weights, Sparse) or hasattr(weights, "tocsr"):
-            matrix = weights.weights if isinstance(weights, Sparse) else weights.tocsr()
-            found = np.asarray(matrix[self.listener, self.speaker]).reshape(1, -1)
+            rows, columns = np.broadcast_arrays(first + self.receiver, first + self.sender)
+            link_weights = np.asarray(weights.blocks[rows.ravel(), columns.ravel()]).reshape(
+                rows.shape
+            )
+        elif isinstance(weights, SparseWeights) or hasattr(weights, "tocsr"):
+            matrix = weights.weights if isinstance(weights, SparseWeights) else weights.tocsr()
+            link_weights = np.asarray(matrix[self.receiver, self.sender]).reshape(1, -1)
         else:
-            found = as_matrix(weights, n_agents, n_runs)[..., self.listener, self.speaker]
-        return np.broadcast_to(found > 0, (n_runs, len(self.listener)))
+            link_weights = as_matrix(weights, n_agents, n_runs)[..., self.receiver, self.sender]
+        return np.broadcast_to(link_weights > 0, (n_runs, len(self.receiver)))
 
 
 @dataclass(frozen=True)
 class TreeState(BayesianState):
-    """Beliefs, what agents saw themselves, and what each last heard over each of its channels."""
+    """Beliefs, the agents' own evidence, and the last message over each channel."""
 
-    own: FloatArray  # (D, R, N, K) the belief from one's own rewards alone
-    told: FloatArray  # (D, R, C, K) evidence, without the prior
+    own_belief: FloatArray  # (D, R, N, K) from the agent's own rewards only
+    messages: FloatArray  # (D, R, C, K) evidence, without the prior
     channels: Channels | None  # None for one agent alone
-    in_use: IntArray | None  # (R,) how many channels carried a message in the last round
+    n_active: IntArray | None  # (R,) channels that carried a message in the last round
 
 
 @dataclass(frozen=True)
-class Tree(Timed):
-    """Flooding's beliefs on a spanning tree at learning rate 1, for Algorithm 1's D K numbers.
+class Tree(TimedAlgorithm):
+    """Flooding's beliefs on a spanning tree at learning rate 1, with Algorithm 1's D K numbers.
 
-    Over each link of a breadth-first spanning tree an agent tells the sum of all it knows, but for
-    what it heard from the other end: an observation comes to everybody once, by one way, in as many
-    rounds as there are links between them in the tree. Beliefs are exact posteriors; neither N nor
-    W nor a learning rate enters. A message says all there is to say so far and takes the place of
-    the one before, so that a lost one delays and nothing is ever counted twice. What it needs is
-    the tree, and another one when a link of it is gone for good. Under gossip a link is used once
-    in a long while, so it is refused there.
+    Over each link of a breadth-first spanning tree an agent sends the sum of its evidence minus
+    what it received over that link. So an observation reaches every agent once, along one path, in
+    as many rounds as the path has links. Beliefs are exact posteriors; they depend neither on N nor
+    on W nor on a learning rate. A message is cumulative and replaces the one before: a lost message
+    causes a delay, and nothing is counted twice. The algorithm needs the tree, and a new tree when
+    a link fails for good. Under gossip it is refused, since a link is rarely used there.
 
-    Agents that send only arms whose numbers changed send less than what is counted here.
+    Agents that send only the arms whose numbers changed send less than what is counted here.
 
     policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
-    family: the rewards that agents believe in, with their prior; None takes the bandit's own.
-    half_life: the rounds after which evidence weighs half, where means drift; None: never forget.
-    What reaches an agent late has faded on its way: its age counts, not how long it is known.
-    open: what a pull is until its reward comes, in delayed bandits: "wait" (None too) is nothing
-    yet; "count" is the lowest reward, corrected later, for who hears of successes only.
+    family: the reward model of the agents, with its prior; None takes the bandit's own.
+    half_life: rounds after which evidence counts half, for non-stationary means; None: no discount.
+    Evidence is discounted by its age, not by the time since it reached the agent.
+    open: how a pull counts until its delayed reward arrives: "wait" (the same as None) ignores it;
+    "count" counts it as the lowest reward and corrects it later, for feeds of successes only.
 
     >>> posse.Tree(posse.ThompsonSampling())
     Tree(policy=ThompsonSampling(), family=None, half_life=None, open=None)
@@ -105,23 +108,25 @@ class Tree(Timed):
     name: ClassVar[str] = "tree"
 
     def init(self, problem: Problem) -> TreeState:
-        """Nothing told yet; the tree is that of the problem's network."""
+        """Start at the prior with empty messages, on the spanning tree of the network."""
         start = super().init(problem)
         network = problem.network
         if isinstance(network.dynamics, Gossip):
             raise ValueError(
                 f"Tree cannot play on {network}: under gossip of random pairs a link of its "
-                "spanning tree is hardly ever used; take Decentralized, or a network without gossip"
+                "spanning tree is hardly ever used; use Decentralized, or a network without gossip"
             )
-        channels = Channels.of(network) if network.n_agents > 1 else None
-        n_channels = 0 if channels is None else len(channels.listener)
+        channels = Channels.from_network(network) if network.n_agents > 1 else None
+        n_channels = 0 if channels is None else len(channels.receiver)
         shape = (len(start.belief), problem.n_runs, n_channels, start.belief.shape[-1])
         return TreeState(
             **vars(start),
-            own=start.belief,
-            told=np.zeros(shape),
+            own_belief=start.belief,
+            messages=np.zeros(shape),
             channels=channels,
-            in_use=None if channels and channels.changing else np.full(problem.n_runs, n_channels),
+            n_active=None
+            if channels and channels.may_fail
+            else np.full(problem.n_runs, n_channels),
         )
 
     def learn(
@@ -132,39 +137,51 @@ class Tree(Timed):
         weights: Any,
         contexts: FloatArray | None = None,
     ) -> TreeState:
-        """Bayes' rule with one's own reward, then tell the neighbours in the tree."""
+        """Apply Bayes' rule to the own reward, then exchange messages in the tree."""
         assert isinstance(state, TreeState)  # made by init
-        own = beliefs.fade(state.own, state.family, self.fading)
-        own = beliefs.observe(own, arms, rewards, state.family, 1.0, contexts, state.belief)
-        return self._exchange(state, own, weights)
+        own_belief = beliefs.fade(state.own_belief, state.family, self.discount_factor)
+        own_belief = beliefs.observe(
+            own_belief, arms, rewards, state.family, 1.0, contexts, state.belief
+        )
+        return self._exchange_messages(state, own_belief, weights)
 
-    def hear(
-        self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, weights: Any
+    def learn_delayed(
+        self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> TreeState:
-        """The same of late rewards."""
+        """Apply Bayes' rule to the rewards that arrived, then exchange messages in the tree."""
         assert isinstance(state, TreeState)  # made by init
-        own = self._told(state, arms, heard, 1.0, state.own)
-        return self._exchange(state, own, weights)
+        own_belief = self._observe_delayed(state, arms, arrivals, 1.0, state.own_belief)
+        return self._exchange_messages(state, own_belief, weights)
 
-    def _exchange(self, state: TreeState, own: FloatArray, weights: Any) -> TreeState:
-        """The state after every channel in use has carried what its speaker knows."""
+    def _exchange_messages(
+        self, state: TreeState, own_belief: FloatArray, weights: Any
+    ) -> TreeState:
+        """Send a message over every active channel and return the new state."""
         channels = state.channels
         if channels is None:
-            return replace(state, belief=own, own=own)
+            return replace(state, belief=own_belief, own_belief=own_belief)
+        # messages carry evidence without the prior, so that it is not counted by every sender
         prior = state.family.prior().reshape(-1, 1, 1, 1)
-        before = self.fading * state.told
-        knows = own - prior + channels.sums(before)  # (D, R, N, K)
-        # the sum of all channels but one, that to the listener
-        told = knows[:, :, channels.speaker] - before[:, :, channels.back]
-        in_use = state.in_use
-        if channels.changing:
-            used = channels.used(weights, own.shape[1])
-            told = np.where(used[..., None], told, before)
-            in_use = used.sum(axis=1)
-        return replace(state, belief=own + channels.sums(told), own=own, told=told, in_use=in_use)
+        before = self.discount_factor * state.messages
+        evidence = own_belief - prior + channels.sum_incoming(before)  # (D, R, N, K)
+        # all evidence of the sender except what came from the receiver: no echo is counted
+        messages = evidence[:, :, channels.sender] - before[:, :, channels.reverse]
+        n_active = state.n_active
+        if channels.may_fail:
+            active = channels.find_active(weights, own_belief.shape[1])
+            # an inactive channel keeps its last message, discounted
+            messages = np.where(active[..., None], messages, before)
+            n_active = active.sum(axis=1)
+        return replace(
+            state,
+            belief=own_belief + channels.sum_incoming(messages),
+            own_belief=own_belief,
+            messages=messages,
+            n_active=n_active,
+        )
 
     def numbers_sent(self, state: TreeState, t: int, links: IntArray) -> FloatArray:
-        """D K numbers over every link of the tree that is in use, either way: (R,)."""
-        assert state.in_use is not None  # counted by learn where links fail
+        """Count D K numbers over every active channel of the tree: (R,)."""
+        assert state.n_active is not None  # counted by learn where links fail
         n_coordinates, *_, n_arms = state.belief.shape
-        return np.asarray(state.in_use * n_coordinates * n_arms, dtype=np.float64)
+        return np.asarray(state.n_active * n_coordinates * n_arms, dtype=np.float64)

@@ -1,6 +1,7 @@
-"""The problem itself: true arms that draw rewards, and how their means differ, drift, depend.
+"""Bandit problems: arms with true means, which may differ by site, drift or depend on contexts.
 
-Rewards may come late: see `delays`.
+Non-stationary means are in `drift`, delayed rewards in `delays`, heterogeneity between sites in
+`means`, contextual bandits in `contextual`.
 """
 
 from posse.bandits.bandit import Bandit

@@ -1,4 +1,4 @@
-"""The problem itself: true arms that draw rewards and know their gaps."""
+"""The bandit: K arms of one reward family with their true means, drift and delay."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from posse import validation
-from posse.bandits.delays import Delay, check_delay, given_delay
+from posse.bandits.delays import Delay, check_delay, resolve_delay
 from posse.bandits.drift import Drift, Rotation, check_drift
-from posse.bandits.means import Means, NormalMeans, SiteMeans, UniformMeans, at_sites
+from posse.bandits.means import Means, NormalMeans, SiteMeans, UniformMeans, spread_over_sites
 from posse.families.bernoulli import Bernoulli
 from posse.families.bounded import Bounded
 from posse.families.exponential import Exponential
@@ -21,7 +21,7 @@ from posse.families.gaussian import Gaussian
 from posse.families.poisson import Poisson
 from posse.randomness import FloatArray
 
-# Arms that are drawn to check a way to draw them.
+# The largest number of arms that is drawn to validate a distribution of means.
 _MOST_TRIED = 100_000
 
 
@@ -30,13 +30,14 @@ class Bandit:
     """K arms of one family with their true means.
 
     means: K numbers, an array (runs, K) or (runs, agents, K), a function of a Generator that draws
-           K numbers or (agents, K), or SiteMeans: each agent's drawn around the arm's
+           K numbers or (agents, K), or SiteMeans: the means of each agent are drawn around those
+           of the arms
     drift: how the means change from round to round, such as `posse.bandits.Rotation(500)`; None
-           leaves them as they are. `bandit.drifting(...)` gives a bandit one.
-    delay: when rewards arrive, such as `posse.bandits.GeometricDelay(20)`; None is at once.
-           `bandit.delayed(...)` gives a bandit one.
+           for stationary means. `bandit.drifting(...)` returns a bandit with a drift.
+    delay: when rewards arrive, such as `posse.bandits.GeometricDelay(20)`; None for at once.
+           `bandit.delayed(...)` returns a bandit with delayed rewards.
 
-    The constructors take `site_sd`, by how much sites differ: see `posse.bandits.SiteMeans`.
+    The constructors take `site_sd`, the heterogeneity between sites: see `posse.bandits.SiteMeans`.
 
     >>> bandit = posse.Bandit.gaussian([0.5, 0.1, 0.1], sigma=2.0)
     >>> bandit.n_arms, bandit.gaps.tolist()
@@ -54,29 +55,31 @@ class Bandit:
         )
         check_family("family", self.family, ["draw_rewards"], ["means"])
         if isinstance(self.means, SiteMeans):
-            centre = self._checked(self.means.means)
+            centre = self._validate_means(self.means.means)
             object.__setattr__(self, "means", dataclasses.replace(self.means, means=centre))
             self._check_sites()
         else:
-            object.__setattr__(self, "means", self._checked(self.means))
+            object.__setattr__(self, "means", self._validate_means(self.means))
         if self.drift is not None:
             check_drift(self.drift)
         if self.delay is not None:
             check_delay(self.delay)
 
-    def _checked(self, given: Any) -> Any:
-        """Means that the family allows, in a form that compares and hashes."""
-        means = given.values if isinstance(given, validation.FrozenArray) else given
+    def _validate_means(self, raw_means: Any) -> Any:
+        """Return means that the family allows, in a form that compares and hashes."""
+        means = raw_means.values if isinstance(raw_means, validation.FrozenArray) else raw_means
         if isinstance(means, UniformMeans):
             ends = np.nextafter([means.low, means.high], [means.high, means.low])
-            check_means(self.family, ends)  # the ends themselves are drawn with probability 0
+            # The ends themselves have probability 0, so they may lie on an open boundary.
+            check_means(self.family, ends)
             return means
-        if type(means) is NormalMeans:  # a draw of a billion arms would fill the memory
+        # One draw validates the distribution; a draw of a billion arms would fill the memory.
+        if type(means) is NormalMeans:
             means_of_some = dataclasses.replace(means, n_arms=min(means.n_arms, _MOST_TRIED))
-            self._draw(means_of_some, np.random.default_rng(0))
+            self._draw_means(means_of_some, np.random.default_rng(0))
             return means
         if callable(means):
-            self._draw(means, np.random.default_rng(0))
+            self._draw_means(means, np.random.default_rng(0))
             return means
         values = check_means(self.family, means)
         return tuple(values.tolist()) if values.ndim == 1 else validation.FrozenArray(values)
@@ -87,6 +90,7 @@ class Bandit:
             per_agent = centre.values.ndim == 3
         else:
             per_agent = callable(centre) and len(self._drawn_shape()) == 2
+        # SiteMeans draw around means of arms, so these must not differ by agent already.
         if per_agent:
             raise ValueError("site_sd: the means differ from agent to agent already")
         if isinstance(self.means.sd, tuple) and len(self.means.sd) != self.n_arms:
@@ -98,7 +102,7 @@ class Bandit:
     @classmethod
     def bernoulli(cls, means: ArrayLike | Means, *, site_sd: ArrayLike | None = None) -> Bandit:
         """Arms that pay 1 with probability mean, else 0."""
-        return cls(Bernoulli(), at_sites(means, site_sd))
+        return cls(Bernoulli(), spread_over_sites(means, site_sd))
 
     @classmethod
     def bounded(
@@ -109,55 +113,55 @@ class Bandit:
         site_sd: ArrayLike | None = None,
     ) -> Bandit:
         """Arms that pay a fraction in [0, 1]."""
-        return cls(Bounded(concentration=concentration), at_sites(means, site_sd))
+        return cls(Bounded(concentration=concentration), spread_over_sites(means, site_sd))
 
     @classmethod
     def gaussian(
         cls, means: ArrayLike | Means, sigma: float = 1.0, *, site_sd: ArrayLike | None = None
     ) -> Bandit:
         """Arms that pay N(mean, sigma^2)."""
-        return cls(Gaussian(sigma=sigma), at_sites(means, site_sd))
+        return cls(Gaussian(sigma=sigma), spread_over_sites(means, site_sd))
 
     @classmethod
     def poisson(cls, means: ArrayLike | Means, *, site_sd: ArrayLike | None = None) -> Bandit:
         """Arms that pay counts."""
-        return cls(Poisson(), at_sites(means, site_sd))
+        return cls(Poisson(), spread_over_sites(means, site_sd))
 
     @classmethod
     def exponential(cls, means: ArrayLike | Means, *, site_sd: ArrayLike | None = None) -> Bandit:
         """Arms that pay exponentially distributed amounts."""
-        return cls(Exponential(), at_sites(means, site_sd))
+        return cls(Exponential(), spread_over_sites(means, site_sd))
 
     def drifting(self, drift: Drift | None = None, *, every: int | None = None) -> Bandit:
-        """The same arms with means that change from round to round.
+        """Return the same arms with non-stationary means.
 
-        drift: `posse.bandits.Rotation`, `RandomWalk`, `Sines`, or one's own (see `Drift`)
-        every: in its place: every so many rounds each arm takes the mean of the arm before it
+        drift: `posse.bandits.Rotation`, `RandomWalk`, `Sines`, or a user-defined `Drift`
+        every: instead of a drift: after so many rounds each arm takes the mean of the arm before it
 
         >>> posse.Bandit.gaussian([0.8, 0.4, 0.2]).drifting(every=500).drift
         Rotation(every=500)
         """
         if (drift is None) == (every is None):
-            raise ValueError("drift must be given, or every: drifting(every=500)")
+            raise ValueError("drift must be given, or every: use drifting(every=500)")
         return dataclasses.replace(self, drift=Rotation(every) if every is not None else drift)
 
     def delayed(
         self, delay: Delay | None = None, *, mean: float | None = None, never: float = 0.0
     ) -> Bandit:
-        """The same arms with rewards that arrive some rounds after their pull, or never.
+        """Return the same arms with delayed rewards: some rounds after the pull, or never.
 
-        Such a bandit is for algorithms that know what to make of an open pull: `Decentralized`,
-        `Isolated`, `Centralized` and `Flooding`, see their `open`.
+        Only algorithms that handle a pull without a reward can play such a bandit:
+        `Decentralized`, `Isolated`, `Centralized` and `Flooding`, see their `open`.
 
         delay: `posse.bandits.GeometricDelay`, or a function of a generator and a size
-               (runs, agents) that gives whole rounds, 0 for at once, negative or inf for never
-        mean:  in its place: rounds that a reward takes on average, geometrically distributed
-        never: beside mean, the share of rewards that never come
+               (runs, agents) that returns whole rounds, 0 for at once, negative or inf for never
+        mean:  instead of a delay: the mean of a geometric delay, in rounds
+        never: with mean: the share of rewards that never arrive
 
         >>> posse.Bandit.bernoulli([0.3, 0.2]).delayed(mean=20, never=0.1).delay
         GeometricDelay(mean=20.0, never=0.1)
         """
-        return dataclasses.replace(self, delay=given_delay(delay, mean, never))
+        return dataclasses.replace(self, delay=resolve_delay(delay, mean, never))
 
     @property
     def n_arms(self) -> int:
@@ -171,7 +175,7 @@ class Bandit:
 
     @property
     def per_agent(self) -> bool:
-        """Whether each agent has means of its own."""
+        """Whether the means differ between agents."""
         if isinstance(self.means, validation.FrozenArray):
             return self.means.values.ndim == 3
         if isinstance(self.means, SiteMeans):
@@ -180,7 +184,7 @@ class Bandit:
 
     @property
     def gaps(self) -> FloatArray:
-        """How much less each arm pays than the best: (K,), (runs, K) or (runs, agents, K)."""
+        """The gap of each arm to the best: (K,), (runs, K) or (runs, agents, K)."""
         if self.drift is not None:
             raise ValueError("gaps differ from round to round: the means of this bandit drift")
         if isinstance(self.means, tuple):
@@ -192,16 +196,17 @@ class Bandit:
         return np.asarray(means.max(axis=-1, keepdims=True) - means)
 
     def means_of_run(self, run: int, generator: np.random.Generator) -> FloatArray:
-        """The true means in one run before any drift: (K,), or (agents, K).
+        """Return the true means of one run before any drift: (K,), or (agents, K).
 
-        With SiteMeans those of the arms, around which `SiteMeans.of_agents` draws.
+        With SiteMeans these are the means of the arms; `SiteMeans.draw_agent_means` draws the
+        means of the agents around them.
         """
         centre = self.means_of_arms
         if isinstance(centre, tuple):
             return np.array(centre)
         if isinstance(centre, validation.FrozenArray):
             return np.asarray(centre.values[run])
-        return self._draw(centre, generator)
+        return self._draw_means(centre, generator)
 
     def check_runs(self, runs: int) -> None:
         """Refuse more runs than there are rows of means."""
@@ -214,31 +219,31 @@ class Bandit:
     def check_agents(self, n_agents: int) -> None:
         """Refuse a network of another number of agents than there are means for."""
         if isinstance(self.means, validation.FrozenArray) and self.means.values.ndim == 3:
-            given = self.means.values.shape[1]
+            n_given = self.means.values.shape[1]
         elif callable(self.means) and self.per_agent:
-            given = self._drawn_shape()[0]
+            n_given = self._drawn_shape()[0]
         else:
             return
-        if given != n_agents:
+        if n_given != n_agents:
             raise ValueError(
-                f"means are given for {given} agents, but the network has {n_agents} agents"
+                f"means are given for {n_given} agents, but the network has {n_agents} agents"
             )
 
     @property
     def means_of_arms(self) -> Any:
-        """What was given as means; with SiteMeans those around which each agent's are drawn."""
+        """The means of the arms as given; with SiteMeans the centres of the agents' means."""
         return self.means.means if isinstance(self.means, SiteMeans) else self.means
 
     def _drawn_shape(self) -> tuple[int, ...]:
-        """The shape of drawn means, (K,) or (agents, K); a function of the user's must draw."""
+        """Return the shape of random means, (K,) or (agents, K), by a draw if user-defined."""
         function = self.means_of_arms
         if type(function) in (UniformMeans, NormalMeans):
             return (function.n_arms,)
-        return self._draw(function, np.random.default_rng(0)).shape
+        return self._draw_means(function, np.random.default_rng(0)).shape
 
-    def _draw(self, function: Any, generator: np.random.Generator) -> FloatArray:
+    def _draw_means(self, function: Any, generator: np.random.Generator) -> FloatArray:
         try:
             means = function(generator)
-        except Exception as error:  # whatever a user's function may raise
+        except Exception as error:  # user code may raise anything
             raise ValueError(f"means: drawing them by {function!r} failed: {error}") from error
         return check_means(self.family, means, drawn=True)

@@ -1,4 +1,8 @@
-"""Features of arms, drawn anew at every visit, for bandits whose arms share one theta."""
+"""Contextual bandits: the mean of an arm depends on features of the visit or of the arm.
+
+The module has the bandit itself, a distribution of arm features (`UnitFeatures`) and one of true
+weights (`NormalWeights`). Schemas of visitor features are `posse.contexts.Contexts`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from posse import validation
-from posse.bandits.delays import Delay, check_delay, given_delay
+from posse.bandits.delays import Delay, check_delay, resolve_delay
 from posse.contexts import Contexts
 from posse.families.family import ContextualFamily, is_contextual
 from posse.randomness import FloatArray, Randomness
@@ -18,7 +22,7 @@ from posse.randomness import FloatArray, Randomness
 
 @dataclass(frozen=True)
 class UnitFeatures:
-    """Every arm of every visit gets a random direction of length 1 as its features.
+    """Arm features: for each arm and visit a random direction of length 1.
 
     n_arms:   K
     features: d
@@ -36,26 +40,26 @@ class UnitFeatures:
         )
 
     def __call__(self, generator: Randomness, size: tuple[int, ...]) -> FloatArray:
-        """The features of all arms at some visits: (R, N) -> (R, N, K, d)."""
+        """Draw the features of all arms at some visits: (R, N) -> (R, N, K, d)."""
         drawn = np.asarray(generator.standard_normal((*size, self.n_arms, self.features)))
         return np.asarray(drawn / np.sqrt((drawn**2).sum(axis=-1, keepdims=True)))
 
 
-# Ways to draw contexts by the names that files know, beside the schema of `posse.Contexts`; any
-# other is 'module:function'.
+# Distributions of contexts by their names in files, beside the schema of `posse.Contexts`; a
+# user-defined one is 'module:function'.
 CONTEXTS: dict[str, Any] = {"unit": UnitFeatures}
 
-# Where the true weights of features come from: drawn in each run, or given.
+# True weights of features: random in each run, or given.
 
 
 @dataclass(frozen=True)
 class NormalWeights:
     """True weights of features, drawn N(0, sd^2) for each arm and feature in each run.
 
-    n_arms:       K; where all arms share one theta, how many arms there are to choose from
-    sd:           of every weight
-    intercept:    what the first weight is drawn around, in place of 0: the log-odds of a rate, say
-    intercept_sd: of the first weight; None: sd
+    n_arms:       K, the number of arms, also where all arms share one theta
+    sd:           the standard deviation of every weight
+    intercept:    the mean of the first weight (0 for all others), such as the log-odds of a rate
+    intercept_sd: the standard deviation of the first weight; None: sd
     """
 
     n_arms: int
@@ -73,7 +77,7 @@ class NormalWeights:
             validation.validate_number("intercept_sd", self.intercept_sd, at_least=0)
 
     def __call__(self, generator: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-        """One draw of the weights, a row for each arm: (rows, d)."""
+        """Draw the weights once, a row for each arm: (rows, d)."""
         theta = generator.standard_normal(shape) * self.sd
         if self.intercept_sd is not None and self.sd > 0:
             theta[:, 0] *= self.intercept_sd / self.sd
@@ -81,25 +85,25 @@ class NormalWeights:
         return theta
 
 
-# Ways to draw true weights by the names that files know.
+# Distributions of true weights by their names in files.
 WEIGHTS: dict[str, Any] = {"normal": NormalWeights}
 
-# Contextual bandits: what an arm pays depends on features of the visit.
+# The bandit.
 
 
 @dataclass(frozen=True)
 class ContextualBandit:
     """K arms whose means are linear in features of the visit (through the family's link).
 
-    family:   `posse.families.Linear` or `Logistic`; its prior is what agents begin with
+    family:   `posse.families.Linear` or `Logistic`, with the prior of the agents
     contexts: `posse.Contexts`; `posse.bandits.UnitFeatures` for features of arms; or a function of
-              a generator and a size (runs, agents) that gives (runs, agents, d), or with a row for
-              each arm (runs, agents, K, d). Drawn anew for every agent in every round.
+              a generator and a size (runs, agents) that returns (runs, agents, d), or with a row
+              for each arm (runs, agents, K, d). Every agent gets a new context in every round.
     theta:    true weights: `posse.bandits.NormalWeights`, an array (K, d), or (runs, K, d); one row
-              where the family's arms share one theta
-    delay:    when rewards arrive, as of `posse.Bandit`
+              if all arms of the family share one theta
+    delay:    when rewards arrive, as in `posse.Bandit`
 
-    Regret is against the best arm for the context that the agent met. An algorithm with a plain
+    Regret is against the best arm for the context of the agent. An algorithm with a plain
     `family=` ignores contexts.
 
     >>> bandit = posse.ContextualBandit(
@@ -130,7 +134,7 @@ class ContextualBandit:
                 "contexts must have a row for each arm, (runs, agents, K, d), where all arms share "
                 "one theta: use posse.bandits.UnitFeatures, or shared=False"
             )
-        object.__setattr__(self, "theta", self._checked(self.theta))
+        object.__setattr__(self, "theta", self._validate_theta(self.theta))
         if len(self.shape) == 2 and self.shape[0] != self.n_arms:
             raise ValueError(
                 f"contexts have features of {self.shape[0]} arms, but theta is of {self.n_arms}"
@@ -140,19 +144,21 @@ class ContextualBandit:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Of what an agent sees of a visit: (d,), or (K, d) where arms have features."""
+        """The shape of the context of one visit: (d,), or (K, d) if arms have features."""
         if not callable(self.contexts) or isinstance(self.contexts, type):
             raise ValueError(
                 "contexts must be posse.Contexts({...}), or a function of a generator and a size "
                 f"(runs, agents), got {validation.format_value(self.contexts)}"
             )
+        # Known without a draw, which may be large.
         if type(self.contexts) is UnitFeatures:
             return (self.contexts.n_arms, self.contexts.features)
+        # Two agents, so that a function that ignores the size is found out.
         size = (1, 2)
         try:
             drawn = self.contexts(np.random.default_rng(0), size)
             shape = np.asarray(drawn, dtype=float).shape
-        except Exception as error:  # whatever a user's function may raise
+        except Exception as error:  # user code may raise anything
             raise ValueError(
                 f"contexts: drawing them by {self.contexts!r} failed: {error}"
             ) from error
@@ -165,7 +171,10 @@ class ContextualBandit:
         return shape[2:]
 
     def draw_contexts(self, generator: Randomness, size: tuple[int, int]) -> FloatArray:
-        """The contexts of a round: (R, N) -> (R, N, d), or (R, N, K, d); own ones are looked at."""
+        """Draw the contexts of a round: (R, N) -> (R, N, d), or (R, N, K, d).
+
+        The output of a user-defined function is validated in every round.
+        """
         x = np.asarray(self.contexts(generator, size), dtype=float)
         if isinstance(self.contexts, Contexts) or type(self.contexts) in CONTEXTS.values():
             return x
@@ -177,12 +186,12 @@ class ContextualBandit:
             )
         return x
 
-    def _checked(self, theta: Any) -> Any:
-        """Weights of the family's shape, in a form that compares and hashes."""
+    def _validate_theta(self, theta: Any) -> Any:
+        """Return weights of the family's shape, in a form that compares and hashes."""
         if isinstance(theta, NormalWeights):
             return theta
-        given = theta.values if isinstance(theta, validation.FrozenArray) else theta
-        values = np.atleast_2d(validation.validate_array("theta", given, -1e30, 1e30))
+        raw_theta = theta.values if isinstance(theta, validation.FrozenArray) else theta
+        values = np.atleast_2d(validation.validate_array("theta", raw_theta, -1e30, 1e30))
         rows, features = values.shape[-2:]
         if values.ndim > 3 or features != self.family.features or not values.size:
             raise ValueError(
@@ -198,8 +207,8 @@ class ContextualBandit:
     def delayed(
         self, delay: Delay | None = None, *, mean: float | None = None, never: float = 0.0
     ) -> ContextualBandit:
-        """The same with rewards that arrive some rounds after their pull: as `Bandit.delayed`."""
-        return dataclasses.replace(self, delay=given_delay(delay, mean, never))
+        """Return the same bandit with delayed rewards, as `Bandit.delayed`."""
+        return dataclasses.replace(self, delay=resolve_delay(delay, mean, never))
 
     @property
     def n_arms(self) -> int:
@@ -210,21 +219,21 @@ class ContextualBandit:
 
     @property
     def per_agent(self) -> bool:
-        """Whether each agent has means of its own: always, for each has its own visitors."""
+        """Whether the means differ between agents: always, since every agent has its own visits."""
         return True
 
     @property
     def drift(self) -> None:
-        """None: the weights stay as they are."""
+        """None: the weights are stationary."""
         return None
 
     @property
     def gaps(self) -> FloatArray:
-        """Refused: there are some for every context."""
+        """Refused: the gaps depend on the context."""
         raise ValueError("gaps differ from visit to visit: the means of this bandit have contexts")
 
     def theta_of_run(self, run: int, generator: np.random.Generator) -> FloatArray:
-        """The true weights in one run, a row for each arm (one row if shared): (K, d)."""
+        """Return the true weights of one run, a row for each arm (one row if shared): (K, d)."""
         if isinstance(self.theta, NormalWeights):
             rows = 1 if self.family.shared else self.n_arms
             return self.theta(generator, (rows, self.family.features))
@@ -232,10 +241,11 @@ class ContextualBandit:
         return np.asarray(values if values.ndim == 2 else values[run])
 
     def means(self, contexts: FloatArray, theta: FloatArray) -> FloatArray:
-        """What each arm pays on average: (R, N, d) or (R, N, K, d), (R, K, d) -> (R, N, K)."""
+        """Return the mean of each arm: (R, N, d) or (R, N, K, d), (R, K, d) -> (R, N, K)."""
         x = contexts if contexts.ndim == 4 else contexts[:, :, None, :]
         weights = theta[:, None]
-        # feature by feature, so that a run has the same digits in whatever block it is played
+        # Feature by feature: a matrix product would round differently in blocks of another size,
+        # and a run must have the same digits in every block.
         predictor = x[..., 0] * weights[..., 0]
         for j in range(1, x.shape[-1]):
             predictor = predictor + x[..., j] * weights[..., j]
@@ -251,4 +261,4 @@ class ContextualBandit:
             )
 
     def check_agents(self, n_agents: int) -> None:
-        """Contexts are drawn for as many agents as there are."""
+        """Accept any number of agents: contexts are drawn for all of them."""

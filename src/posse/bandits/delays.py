@@ -1,4 +1,4 @@
-"""When rewards arrive: so many rounds after their pull, or never."""
+"""Delayed rewards: how many rounds after its pull a reward arrives, if ever."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _LONGEST = 2.0**31  # beyond any horizon
 
 
 class Delay(Protocol):
-    """What says when rewards arrive: a function, or whatever can be called like one.
+    """The distribution of the delay of rewards: a function or another callable.
 
     The generator draws arrays whose first axis is R, each row from the stream of its run.
     """
 
     def __call__(self, generator: Randomness, size: tuple[int, ...]) -> Any:
-        """Whole rounds until each reward of (R, N) arrives, 0 for at once, < 0 or inf for never."""
+        """Draw whole rounds until each reward of (R, N) arrives: 0 at once, < 0 or inf never."""
 
 
 @dataclass(frozen=True)
 class GeometricDelay:
-    """Rewards that arrive in each round with the same chance, as if they forgot how long they wait.
+    """A geometric (memoryless) delay: a pending reward arrives in each round with equal chance.
 
     P(d rounds) = (1 - q) q^d with q = mean / (1 + mean); d = 0 is in the round of the pull.
 
-    mean:  rounds that a reward takes on average, of those that come
-    never: the share of rewards that never come
+    mean:  the mean delay in rounds of the rewards that arrive
+    never: the share of rewards that never arrive
     """
 
     mean: float
@@ -45,8 +45,9 @@ class GeometricDelay:
         )
 
     def __call__(self, generator: Randomness, size: tuple[int, ...]) -> IntArray:
-        """Rounds until each reward arrives, NEVER among them: (R, N)."""
-        uniform = 1.0 - np.asarray(generator.random(size))  # never 0
+        """Draw the rounds until each reward arrives, or NEVER: (R, N)."""
+        # in (0, 1], so that the logarithm is finite
+        uniform = 1.0 - np.asarray(generator.random(size))
         rounds = np.zeros(size, dtype=np.int64)
         if self.mean > 0:
             waited = np.floor(np.log(uniform) / math.log(self.mean / (1 + self.mean)))
@@ -56,8 +57,8 @@ class GeometricDelay:
         return rounds
 
 
-def drawn(delay: Delay, generator: Randomness, size: tuple[int, ...]) -> IntArray:
-    """The delays of a round, NEVER for whatever does not come: (R, N); one's own are looked at."""
+def draw_delays(delay: Delay, generator: Randomness, size: tuple[int, ...]) -> IntArray:
+    """Draw the delays of a round, NEVER for lost rewards: (R, N); validate user-defined ones."""
     rounds = delay(generator, size)
     if isinstance(delay, GeometricDelay):
         return np.asarray(rounds)
@@ -75,28 +76,28 @@ def drawn(delay: Delay, generator: Randomness, size: tuple[int, ...]) -> IntArra
     return np.where(late, np.minimum(values, _LONGEST), NEVER).astype(np.int64)
 
 
-def given_delay(delay: Delay | None, mean: float | None, never: float) -> Any:
-    """What a method `delayed` was given: a delay, or the mean of a geometric one."""
+def resolve_delay(delay: Delay | None, mean: float | None, never: float) -> Any:
+    """Return the delay of the arguments of `delayed`: a delay, or the mean of a geometric one."""
     if (delay is None) == (mean is None) or (never != 0 and mean is None):
-        raise ValueError("delay must be given, or mean: delayed(mean=20, never=0.1)")
+        raise ValueError("delay must be given, or mean: use delayed(mean=20, never=0.1)")
     return GeometricDelay(mean, never) if mean is not None else delay
 
 
 def check_delay(delay: Any) -> None:
-    """Refuse what cannot tell when rewards arrive."""
+    """Refuse an object that is not a delay, by a trial draw."""
     if isinstance(delay, type) or not callable(delay):
         raise ValueError(
             "delay must be one such as posse.bandits.GeometricDelay(20), or a function of a "
-            f"generator and a size (runs, agents) that gives rounds, "
+            f"generator and a size (runs, agents) that returns rounds, "
             f"got {validation.format_value(delay)}"
         )
     try:
-        drawn(delay, np.random.default_rng(0), (1, 2))
+        draw_delays(delay, np.random.default_rng(0), (1, 2))
     except ValueError:
         raise
-    except Exception as error:  # whatever a user's function may raise
+    except Exception as error:  # user code may raise anything
         raise ValueError(f"delay: drawing it by {delay!r} failed: {error}") from error
 
 
-# Delays by the names that files know; any other is 'module:function' or 'module:class'.
+# Delays by their names in files; a user-defined one is 'module:function' or 'module:class'.
 DELAYS: dict[str, Any] = {"geometric": GeometricDelay}

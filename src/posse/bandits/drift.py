@@ -1,4 +1,4 @@
-"""How true means change from round to round: rotation, random walk, sines, or one's own."""
+"""Non-stationary means: drift by rotation, random walk, sines, or a user-defined rule."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from posse.randomness import FloatArray, Randomness
 
 
 class Drift(Protocol):
-    """What changes the means of a bandit; whatever has this method will do.
+    """The drift of the means of a bandit: any object with this method.
 
-    It is called once in each round from the first on, for a block of R runs at a time, and must
-    depend on its arguments and what it draws from `generator` alone, so that a run is the same in
-    whatever block it is played: keep nothing between the calls. The generator draws arrays whose
-    first axis is R, each row from the stream of its run. Means outside the family's range (a rate
-    below 0) are played as the nearest inside, while `before` is what the drift gave.
+    The engine calls it once in each round from the first on, for a block of R runs at a time. It
+    must depend only on its arguments and on draws from `generator`, and store nothing between
+    calls, so that a run is the same in every block. The generator draws arrays whose first axis is
+    R, each row from the stream of its run. Means outside the family's range (a rate below 0) are
+    clipped for play, while `before` is the unclipped value.
     """
 
     def means_at(
         self,
         t: int,
-        means: FloatArray,  # (R, M, K) the bandit's own, M = 1 where all agents have the same
-        before: FloatArray,  # (R, M, K) what this gave for round t - 1; `means` in round 1
+        means: FloatArray,  # (R, M, K) without drift, M = 1 where all agents have the same
+        before: FloatArray,  # (R, M, K) returned for round t - 1; `means` in round 1
         generator: Randomness,
     ) -> FloatArray:
-        """The means in round t, in the same shape (R, M, K)."""
+        """Return the means of round t, in the same shape (R, M, K)."""
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """Every so many rounds each arm takes the mean of the arm before it, the first the last's.
+    """Abrupt changes: after every so many rounds the means move on by one arm, cyclically.
 
     every: rounds between two changes; the first comes after that many.
     """
@@ -49,20 +49,20 @@ class Rotation:
     def means_at(
         self, t: int, means: FloatArray, before: FloatArray, generator: Randomness
     ) -> FloatArray:
-        """The bandit's means, moved on by one arm for each change so far."""
+        """Return the bandit's means, moved on by one arm for each change so far."""
         changes, since = divmod(t - 1, self.every)
         return before if since else np.roll(means, changes, axis=-1)
 
 
 @dataclass(frozen=True)
 class RandomWalk:
-    """Means that wander about the bandit's own and come back: an autoregressive process.
+    """Means that revert to the bandit's own: an autoregressive process of order 1.
 
     mean(t) = own + (mean(t - 1) - own)(1 - 1/time) + sd sqrt(2/time) z, from `own` in round 1 on.
-    All agents see the same steps, so that sites that differ keep their difference.
+    All agents share the steps, so that differences between sites stay constant.
 
-    sd:   how far a mean is from the bandit's after a long while (its standard deviation)
-    time: the rounds in which it forgets where it was
+    sd:   the stationary standard deviation around the bandit's mean
+    time: the correlation time in rounds
     """
 
     sd: float
@@ -75,21 +75,22 @@ class RandomWalk:
     def means_at(
         self, t: int, means: FloatArray, before: FloatArray, generator: Randomness
     ) -> FloatArray:
-        """One step."""
+        """Return the means after one step of the process."""
         if t == 1:
             return means
         steps = generator.standard_normal((len(means), 1, means.shape[-1]))
         pull = 1 - 1 / self.time
+        # for long times this step leaves the stationary standard deviation at sd
         spread = self.sd * math.sqrt(2 / self.time)
         return np.asarray(means + (before - means) * pull + spread * steps)
 
 
 @dataclass(frozen=True)
 class Sines:
-    """Means that rise and fall, each arm in its turn: own + amplitude sin(2 pi (t/period + k/K)).
+    """Periodic means, shifted in phase by arm: own + amplitude sin(2 pi (t/period + k/K)).
 
-    amplitude: how far above and below the bandit's mean
-    period:    rounds until all is as it was
+    amplitude: the largest deviation from the bandit's mean
+    period:    in rounds
     """
 
     amplitude: float
@@ -106,16 +107,16 @@ class Sines:
     def means_at(
         self, t: int, means: FloatArray, before: FloatArray, generator: Randomness
     ) -> FloatArray:
-        """A point of each arm's wave."""
+        """Return the value of the wave of each arm in round t."""
         n_arms = means.shape[-1]
         phases = t / self.period + np.arange(n_arms) / n_arms
         return np.asarray(means + self.amplitude * np.sin(2 * math.pi * phases))
 
 
 def check_drift(drift: Any) -> None:
-    """Refuse what cannot tell the means of a round."""
+    """Refuse an object without the method of a drift."""
     validation.validate_methods("drift", drift, ["means_at"], "posse.bandits.Rotation(500)")
 
 
-# Drifts by the names that files know; any other is 'module:class'.
+# Drifts by their names in files; a user-defined one is 'module:class'.
 DRIFTS: dict[str, Any] = {"rotation": Rotation, "random-walk": RandomWalk, "sines": Sines}

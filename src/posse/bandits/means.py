@@ -1,4 +1,4 @@
-"""Where true means come from: the same in all runs, given for each, drawn, or differing by site."""
+"""True means of arms: fixed, given per run, random, or heterogeneous between sites."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from posse import validation
-from posse.families.family import Family, nearest_means
+from posse.families.family import Family, clip_means
 from posse.randomness import FloatArray
 
-# Means are fixed for all runs, given per run (and agent), or drawn afresh in each run.
+# Means are fixed for all runs, given per run (and agent), or random in each run.
 Means = tuple[float, ...] | validation.FrozenArray | Callable[[np.random.Generator], FloatArray]
 
 
@@ -67,13 +67,13 @@ class NormalMeans:
 
 @dataclass(frozen=True)
 class SiteMeans:
-    """Each agent's own means, drawn in each run around those of the arms: sites that differ.
+    """Heterogeneous sites: in each run the means of each agent are drawn around those of the arms.
 
-    means: of the arms, whatever a Bandit takes: K numbers, (runs, K), or a function.
-    sd:    how much sites differ, for all arms or for each of the K. For families of means on the
-           whole line (Gaussian) an agent's mean is mean + sd z; for rates, counts and amounts the
-           difference is relative, mean times exp(sd z). z is standard normal, for each agent and
-           arm. What falls outside the family's means (a rate above 1) becomes the nearest inside.
+    means: those of the arms, in any form that a Bandit takes: K numbers, (runs, K), or a function.
+    sd:    the standard deviation between sites, for all arms or for each of the K. For families
+           with means on the whole line (Gaussian) an agent's mean is mean + sd z; for rates, counts
+           and amounts the difference is relative, mean times exp(sd z). z is standard normal, for
+           each agent and arm. Means outside the family's range (a rate above 1) are clipped.
 
     `Bandit.gaussian(means, site_sd=0.2)` builds it.
 
@@ -92,25 +92,26 @@ class SiteMeans:
                 self, "sd", validation.validate_number("site_sd", self.sd, at_least=0)
             )
         else:
-            each = validation.validate_array("site_sd", self.sd, 0)
-            if each.ndim != 1:
-                raise ValueError(f"site_sd must be one number or one an arm, got {each.shape}")
-            object.__setattr__(self, "sd", tuple(each.tolist()))
+            sds = validation.validate_array("site_sd", self.sd, 0)
+            if sds.ndim != 1:
+                raise ValueError(f"site_sd must be one number or one per arm, got {sds.shape}")
+            object.__setattr__(self, "sd", tuple(sds.tolist()))
 
-    def of_agents(
+    def draw_agent_means(
         self, means: FloatArray, n_agents: int, family: Family, generator: np.random.Generator
     ) -> FloatArray:
-        """One draw of the means of each agent around those of the arms: (K,) -> (agents, K)."""
-        moved = np.array(self.sd) * generator.standard_normal((n_agents, len(means)))
+        """Draw the means of each agent around those of the arms: (K,) -> (agents, K)."""
+        shifts = np.array(self.sd) * generator.standard_normal((n_agents, len(means)))
+        # Means that cannot be negative differ by factors, so that no site gets a negative rate.
         relative = family.means.low >= 0
-        return nearest_means(family, means * np.exp(moved) if relative else means + moved)
+        return clip_means(family, means * np.exp(shifts) if relative else means + shifts)
 
 
-def at_sites(means: ArrayLike | Means, site_sd: ArrayLike | None) -> Any:
-    """The means, around which those of each agent are drawn if sites differ."""
+def spread_over_sites(means: ArrayLike | Means, site_sd: ArrayLike | None) -> Any:
+    """Return SiteMeans around the means if a site_sd is given, else the means."""
     sd: Any = site_sd
     return means if sd is None else SiteMeans(means, sd)
 
 
-# Ways to draw the means of arms by the names that files know; any other is 'module:function'.
+# Distributions of means by their names in files; a user-defined one is 'module:function'.
 MEANS: dict[str, Any] = {"uniform": UniformMeans, "normal": NormalMeans, "sites": SiteMeans}

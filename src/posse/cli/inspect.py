@@ -152,7 +152,7 @@ def _print_network(network: Network, theory: tuple[str, str] | tuple[()]) -> Non
 
     from posse.networks import describe as known
 
-    facts = known.sizes(network) | known.mixing(network)
+    facts = known.describe_size(network) | known.describe_mixing(network)
     if theory:
         facts |= {"Lai-Robbins constant": theory[0]}
     table = Table.grid(padding=(0, 2))

@@ -139,11 +139,11 @@ def _refuse_too_large(experiment: Experiment) -> None:
             f"the pulls of {rows} runs, {e.network.n_agents} agents and {e.bandit.n_arms} arms do "
             "not fit into a result file of 2 GB: take fewer runs"
         )
-    models = [resolve_model(each, e.bandit) for each in e.algorithms.values()]
+    models = [resolve_model(algorithm, e.bandit) for algorithm in e.algorithms.values()]
     for name in e.keep:
         sizes = [axis_sizes(e.bandit, e.network, rounds, model) for model in models]
         if (
-            8 * rows * max(count_numbers_per_run(name, each, e.bandit) for each in sizes)
+            8 * rows * max(count_numbers_per_run(name, size, e.bandit) for size in sizes)
             > LARGEST_ARRAY
         ):
             raise UserError(

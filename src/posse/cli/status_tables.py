@@ -334,11 +334,11 @@ def describe_neighbours(network: dict[str, Any]) -> str:
     """Summarize connections and evidence, for example while an agent joins."""
     neighbours = network["neighbours"]
     connected = sum(bool(neighbour["connected"]) for neighbour in neighbours.values())
-    known = network["agents_known"]
+    n_known = network["agents_known"]
     counts = f"{connected} of {len(neighbours)}" if connected < len(neighbours) else f"{connected}"
-    agents = f"{known} agent{'' if known == 1 else 's'}"
+    agents = f"{n_known} agent{'' if n_known == 1 else 's'}"
     # with its neighbours' evidence an agent knows at least one more agent than it has neighbours
-    so_far = " so far" if known <= len(neighbours) else ""
+    so_far = " so far" if n_known <= len(neighbours) else ""
     plural = "" if len(neighbours) == 1 else "s"
     return f"{counts} neighbour{plural} connected; evidence from {agents}{so_far}"
 

@@ -1,4 +1,4 @@
-"""Reward families: one file each, all of one shape; FAMILIES lists them by name."""
+"""Reward families with conjugate beliefs, one file each; FAMILIES is the registry of names."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ FAMILIES: dict[str, Any] = {
     "grid": Grid,
 }
 
-# Families whose beliefs are read at a context; the others know none.
+# Families whose beliefs are evaluated at a context; all others ignore contexts.
 CONTEXTUAL: dict[str, Any] = {"linear": Linear, "logistic": Logistic}
 
 __all__ = [

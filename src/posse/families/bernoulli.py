@@ -21,5 +21,5 @@ class Bernoulli(BetaBelief):
     reward_kernel: ClassVar[str | None] = "draw_bernoulli"
 
     def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
-        """1 with probability mean, else 0."""
+        """Draw 1 with probability mean, else 0."""
         return np.asarray(generator.random(means.shape) < means, dtype=float)

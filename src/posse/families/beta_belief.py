@@ -33,7 +33,7 @@ class BetaBelief(OptionalMethods):
 
     @property
     def divergence(self) -> Divergence:
-        """Of Bernoulli laws: no two laws on [0, 1] with these means are closer."""
+        """The divergence of Bernoulli laws: no two laws on [0, 1] with these means are closer."""
         return kl_bernoulli
 
     @property
@@ -42,11 +42,11 @@ class BetaBelief(OptionalMethods):
         return 0.5
 
     def site_unit(self, means: FloatArray) -> FloatArray:
-        """The rate of what is rarer, success or failure."""
+        """The rate of the rarer outcome, success or failure."""
         return np.minimum(means, 1.0 - means)
 
     def variance(self, means: FloatArray) -> FloatArray:
-        """m (1 - m): no reward in [0, 1] varies more, and the Beta belief supposes that it does."""
+        """m (1 - m), the largest variance of a reward in [0, 1], which the Beta belief assumes."""
         return means * (1.0 - means)
 
     def prior(self) -> FloatArray:
@@ -66,6 +66,7 @@ class BetaBelief(OptionalMethods):
         """alpha beta / ((alpha + beta)^2 (alpha + beta + 1))."""
         alpha, beta = belief
         both = alpha + beta
+        # as ratios, since the product alpha * beta may overflow
         return np.asarray((alpha / both) * (beta / both) / (both + 1))
 
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
@@ -85,10 +86,12 @@ class BetaBelief(OptionalMethods):
         from scipy.special import betainc
 
         alpha, beta = belief
+        # betainc is undefined outside [0, 1]
         return np.asarray(betainc(alpha, beta, np.minimum(np.maximum(mean, 0.0), 1.0)))
 
     def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """(alpha - 1) log m + (beta - 1) log(1 - m) - log B(alpha, beta)."""
+        # xlogy: 0 log 0 = 0 at the ends of the range
         from scipy.special import betaln, xlog1py, xlogy
 
         alpha, beta = belief

@@ -39,5 +39,6 @@ class Bounded(BetaBelief):
         """A Beta(c m, c (1 - m)) reward, by inversion."""
         from scipy.special import betaincinv
 
+        # by inversion: one uniform per reward, for common random numbers
         c = self.concentration
         return np.asarray(betaincinv(c * means, c * (1.0 - means), generator.random(means.shape)))

@@ -1,4 +1,4 @@
-"""Exponential rewards with a Gamma belief about the rate; the mean is what is ranked."""
+"""Exponential rewards with a Gamma belief about the rate; policies rank the mean, 1/rate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Exponential(OptionalMethods):
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        # with shape <= 1 the prior expectation of the mean is infinite
+        # With shape <= 1 the prior expectation of the mean is infinite.
         validation.validate_number("shape", self.shape, above=1)
         validation.validate_number("rate", self.rate, above=0)
 
@@ -63,11 +63,13 @@ class Exponential(OptionalMethods):
         shape, rate = belief
         finite = shape > 2
         square = (rate / (shape - 1)) ** 2
+        # the inner `where` avoids a division by zero that the outer one would discard
         return np.where(finite, square / np.where(finite, shape - 2, 1.0), np.inf)
 
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """An inverse-Gamma variate."""
         shape, rate = belief
+        # the belief is about the rate 1/mean, hence the inverse
         return np.asarray(rate / generator.standard_gamma(shape))
 
     def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:

@@ -1,4 +1,9 @@
-"""What every family of rewards supplies: the contract, and the intervals it speaks of."""
+"""The protocols of reward families, and the intervals of their means and rewards.
+
+Invariant of every family: the coordinates of a belief are affine in the natural parameters of the
+posterior. Hence an observation adds `statistic`, and log-linear pooling averages coordinates
+(`posse.beliefs`); nothing else in the library may depend on a family's parametrisation.
+"""
 
 from __future__ import annotations
 
@@ -21,29 +26,34 @@ class Interval(NamedTuple):
     closed: bool = False
 
     def contains(self, values: FloatArray) -> NDArray[np.bool_]:
-        """Which of the values are finite and inside."""
+        """Return which of the values are finite and inside."""
         if self.closed:
             inside = (values >= self.low) & (values <= self.high)
         else:
             inside = (values > self.low) & (values < self.high)
         return np.asarray(np.isfinite(values) & inside)
 
-    def covers(self, other: Interval) -> bool:
-        """Whether the other interval lies inside this one."""
-        ends = self.closed or not other.closed  # an open interval lacks the ends of a closed one
-        low = self.low < other.low or (self.low == other.low and (ends or math.isinf(self.low)))
-        high = other.high < self.high or (
-            other.high == self.high and (ends or math.isinf(self.high))
+    def covers(self, interval: Interval) -> bool:
+        """Return whether another interval lies inside this one."""
+        ends = (
+            self.closed or not interval.closed
+        )  # an open interval does not contain the ends of a closed one
+        low = self.low < interval.low or (
+            self.low == interval.low and (ends or math.isinf(self.low))
+        )
+        high = interval.high < self.high or (
+            interval.high == self.high and (ends or math.isinf(self.high))
         )
         return low and high
 
     def __str__(self) -> str:
-        left = "[" if self.closed and math.isfinite(self.low) else "("
-        right = "]" if self.closed and math.isfinite(self.high) else ")"
-        return f"{left}{self.low:g}, {self.high:g}{right}"
+        opening = "[" if self.closed and math.isfinite(self.low) else "("
+        closing = "]" if self.closed and math.isfinite(self.high) else ")"
+        return f"{opening}{self.low:g}, {self.high:g}{closing}"
 
 
-LARGEST_MEAN = 1e30  # so that no square of a mean times a precision overflows
+# The square of a mean times a precision must not overflow.
+LARGEST_MEAN = 1e30
 REAL_LINE = Interval(-math.inf, math.inf)
 POSITIVE = Interval(0.0, math.inf)
 UNIT = Interval(0.0, 1.0, closed=True)
@@ -52,8 +62,8 @@ UNIT = Interval(0.0, 1.0, closed=True)
 class Family(Protocol):
     """A reward model with its prior; beliefs have shape (D, ...), everything else follows (...).
 
-    `parameters` names what the likelihood depends on: the mean and, in some families, a nuisance
-    parameter that the belief covers too.  The mean is what policies sample, bound and rank.
+    `parameters` names the parameters of the likelihood: the mean and, in some families, a nuisance
+    parameter, which the belief covers as well. Policies sample, bound and rank the mean.
     """
 
     name: ClassVar[str]
@@ -61,17 +71,17 @@ class Family(Protocol):
 
     @property
     def means(self) -> Interval:
-        """Where the means of arms may lie."""
+        """The range of the means of arms."""
 
     @property
     def rewards(self) -> Interval:
-        """Where rewards may lie for a belief to learn from them."""
+        """The range of rewards that a belief can learn from."""
 
     def prior(self) -> FloatArray:
         """The prior's coordinates, (D,)."""
 
     def statistic(self, rewards: FloatArray) -> FloatArray:
-        """What one observation adds to the coordinates at learning rate 1: (...) -> (D, ...)."""
+        """Return what one observation adds to the coordinates at rate 1: (...) -> (D, ...)."""
 
     def posterior_mean(self, belief: FloatArray) -> FloatArray:
         """The posterior expectation of the mean: (D, ...) -> (...)."""
@@ -83,119 +93,123 @@ class Family(Protocol):
         """The posterior quantile of the mean at a level in [0, 1]: (D, ...) -> (...)."""
 
     def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
-        """The posterior probability that the mean is at most this: (D, ...) -> (...)."""
+        """Return the posterior probability that the mean is at most this: (D, ...) -> (...)."""
 
     def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
-        """The normalised log-density at a mean; joint where a nuisance parameter is given."""
+        """Return the normalised log-density at a mean, joint with a given nuisance parameter."""
 
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
-        """The log-likelihood of rewards, up to a term free of the parameters."""
+        """Return the log-likelihood of rewards, up to a term without the parameters."""
 
     def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
-        """Rewards of arms with these means: (...) -> (...).
+        """Draw rewards of arms with these means: (...) -> (...).
 
-        One variate each whatever the mean (inverse CDF or location-scale, no rejection), so that
-        algorithms can be compared under common random numbers.
+        Each reward uses one variate whatever the mean (inverse CDF or location-scale, no
+        rejection), so that algorithms can be compared under common random numbers.
         """
 
 
 class ContextualFamily(Protocol):
-    """A reward model in which what an arm pays depends on features: of the visitor, or of the arm.
+    """A reward model in which the mean of an arm depends on features of the visitor or of the arm.
 
-    Its belief (D, ..., K) is about weights of features, and obeys the same two equations. Read at a
-    context it is a belief about plain means: `at` gives one of the family `at_mean`, from which
-    policies choose and which `posse.summarise` reads.
+    Its belief (D, ..., K) is about weights of features and obeys the same two equations. At a
+    context it becomes a belief about plain means: `at_context` returns a belief of the family
+    `at_mean`, from which policies choose and which `posse.summarise` takes.
     """
 
     name: ClassVar[str]
-    anchored: ClassVar[bool]  # whether `statistic` depends on what was believed
+    anchored: ClassVar[bool]  # whether `statistic` depends on the belief at the time
 
     @property
     def features(self) -> int:
-        """How many features a context has, d; 0: not said yet, see `with_features`."""
+        """The number of features of a context, d; 0 until `with_features` sets it."""
 
     @property
     def shared(self) -> bool:
-        """Whether all arms have the same weights, and differ by their features alone."""
+        """Whether all arms have the same weights and differ only by their features."""
 
     @property
     def at_mean(self) -> Family:
-        """The family of the plain beliefs that `at` gives."""
+        """The family of the plain beliefs that `at_context` returns."""
 
     @property
     def rewards(self) -> Interval:
-        """Where rewards may lie for a belief to learn from them."""
+        """The range of rewards that a belief can learn from."""
 
     def with_features(self, features: int) -> ContextualFamily:
-        """The same model for contexts of so many features; refused where it says another number."""
+        """Return the same model for this number of features; refuse another number if set."""
 
     def prior(self) -> FloatArray:
         """The prior's coordinates, (D,)."""
 
-    def at(self, belief: FloatArray, contexts: FloatArray) -> FloatArray:
-        """The belief about the means at contexts: (D, ..., K) -> (2, ..., K).
+    def at_context(self, belief: FloatArray, contexts: FloatArray) -> FloatArray:
+        """Return the belief about the means at contexts: (D, ..., K) -> (2, ..., K).
 
-        contexts: (..., d), or (..., K, d) where arms have features of their own; of a shared theta
-        the belief is (D, ..., 1).
+        contexts: (..., d), or (..., K, d) if arms have features; the belief about a shared theta
+        is (D, ..., 1).
         """
 
     def statistic(
         self, rewards: FloatArray, contexts: FloatArray, at: FloatArray | None = None
     ) -> FloatArray:
-        """What observations add at learning rate 1: (...), (..., d) -> (D, ...).
+        """Return what observations add at learning rate 1: (...), (..., d) -> (D, ...).
 
-        at: (2, ...) what was believed of the arm played there; needed if `anchored`.
+        at: (2, ...) the belief about the arm played at the context; needed if `anchored`.
         """
 
     def inverse_link(self, predictor: FloatArray) -> FloatArray:
-        """The mean of an arm, from features times weights."""
+        """Return the mean of an arm from its linear predictor, features times weights."""
 
 
 Model = Family | ContextualFamily
 
 
 def is_contextual(family: Any) -> TypeGuard[ContextualFamily]:
-    """Whether a family's beliefs are to be read at contexts."""
+    """Return whether the beliefs of a family are evaluated at contexts."""
+    # by attribute, not by class: user-defined families need no base class
     return hasattr(family, "at_mean")
 
 
-def plain(family: Model) -> Family:
-    """The family, refused if its beliefs are to be read at contexts."""
+def require_plain_family(family: Model) -> Family:
+    """Return a family without contexts, or raise a ValueError."""
     if is_contextual(family):
-        raise ValueError(f"family {family.name!r} needs contexts, which are not known here")
-    without: Any = family
-    return cast(Family, without)
+        raise ValueError(f"family {family.name!r} needs contexts, and there are none here")
+    untyped: Any = family
+    return cast(Family, untyped)
 
 
-def check_family(who: str, family: Any, methods: Iterable[str], ranges: Iterable[str] = ()) -> None:
-    """Refuse an object that lacks what is needed of a family: methods, and ranges of numbers."""
-    lacking = [name for name in methods if not callable(getattr(family, name, None))]
-    lacking += [name for name in ranges if not hasattr(family, name)]
-    if lacking:
+def check_family(
+    label: str, family: Any, methods: Iterable[str], ranges: Iterable[str] = ()
+) -> None:
+    """Refuse an object that lacks methods of a family, or intervals such as `means`."""
+    missing = [name for name in methods if not callable(getattr(family, name, None))]
+    missing += [name for name in ranges if not hasattr(family, name)]
+    if missing:
         raise ValueError(
-            f"{who} {validation.format_value(family)} lacks {' and '.join(lacking)}: "
+            f"{label} {validation.format_value(family)} lacks {' and '.join(missing)}: "
             "see posse.families.Family for what a family supplies"
         )
     for name in ranges:
         if not isinstance(getattr(family, name), Interval):
             raise ValueError(
-                f"{who} {validation.format_value(family)} must have {name} such as "
+                f"{label} {validation.format_value(family)} must have {name} such as "
                 f"posse.families.Interval(0, 1), got {getattr(family, name)!r}"
             )
 
 
-def name_of(family: Any) -> str:
-    """The name of a family in sentences; one's own class need not have one."""
+def get_family_name(family: Any) -> str:
+    """Return the name of a family for messages; a user-defined class need not have one."""
     return str(getattr(family, "name", type(family).__name__))
 
 
 def check_means(family: Family, means: ArrayLike, drawn: bool = False) -> FloatArray:
-    """The means (..., K) as an array of floats, refused unless each lies in the family's range.
+    """Return the means (..., K) as floats, or raise a ValueError if one is out of range.
 
-    drawn: whether they are those of one run.
+    drawn: whether they are random means of one run.
     """
     try:
-        if np.asarray(means).dtype.kind not in "iuf":  # NumPy would read "0.5" as a number
+        # NumPy would read the text "0.5" as a number, and True as 1.
+        if np.asarray(means).dtype.kind not in "iuf":
             raise TypeError
         values = np.asarray(means, dtype=float)
     except (TypeError, ValueError):
@@ -207,19 +221,22 @@ def check_means(family: Family, means: ArrayLike, drawn: bool = False) -> FloatA
     outside = ~family.means.contains(values) | (np.abs(values) > LARGEST_MEAN)
     if outside.any():
         index = tuple(int(i) for i in np.argwhere(outside)[0])
-        named = [f" of {axis[:-1]} {i}" for axis, i in zip(axes, index[:-1], strict=False)]
+        location = [f" of {axis[:-1]} {i}" for axis, i in zip(axes, index[:-1], strict=False)]
         raise ValueError(
-            f"means: arm {index[-1]}{''.join(reversed(named))} has mean {float(values[index])!r}, "
-            f"but {name_of(family)} means must be numbers in {family.means} of size 1e30 at most"
+            f"means: arm {index[-1]}{''.join(reversed(location))} "
+            f"has mean {float(values[index])!r}, "
+            f"but {get_family_name(family)} means must be numbers in {family.means} "
+            "of size 1e30 at most"
         )
     return values
 
 
-def nearest_means(family: Family, means: FloatArray) -> FloatArray:
-    """The nearest means that the family has, for what was moved beyond them."""
+def clip_means(family: Family, means: FloatArray) -> FloatArray:
+    """Clip means to the range of the family."""
     low = max(family.means.low, -LARGEST_MEAN)
     high = min(family.means.high, LARGEST_MEAN)
-    if not family.means.closed:  # the ends themselves are outside
+    # The ends of an open range are not allowed: move inside by the smallest safe margin.
+    if not family.means.closed:
         margin = 1 / LARGEST_MEAN
         low, high = (
             max(low + margin, np.nextafter(low, high)),

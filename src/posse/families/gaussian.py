@@ -46,7 +46,7 @@ class Gaussian(OptionalMethods):
 
     @property
     def divergence(self) -> Divergence:
-        """Of Gaussian laws of this sigma."""
+        """The divergence of Gaussian laws of this sigma."""
         return partial(kl_gaussian, sigma=self.sigma)
 
     @property
@@ -56,7 +56,7 @@ class Gaussian(OptionalMethods):
 
     @property
     def unit(self) -> float:
-        """sigma, so that evidence of agents with other ranges of rewards is of one size."""
+        """sigma, so that evidence of agents with other ranges of rewards has one scale."""
         return self.sigma
 
     @property

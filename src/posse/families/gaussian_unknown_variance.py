@@ -56,12 +56,13 @@ class GaussianUnknownVariance(OptionalMethods):
         )
         for field in ("sigma", "prior_count", "rate"):
             validation.validate_number(field, getattr(self, field), at_least=1e-30, at_most=1e30)
-        # with shape <= 1/2 the mean is Student-t with at most 1 degree of freedom: no expectation
+        # With shape <= 1/2 the mean is Student-t with at most 1 degree of freedom: it has no
+        # expectation.
         validation.validate_number("shape", self.shape, above=0.5)
 
     @property
     def divergence(self) -> Divergence:
-        """To the nearest Gaussian law of that mean, whatever its variance."""
+        """The divergence to the nearest Gaussian law of that mean, of any variance."""
         return partial(kl_gaussian_unknown_variance, sigma=self.sigma)
 
     def prior(self) -> FloatArray:
@@ -72,30 +73,32 @@ class GaussianUnknownVariance(OptionalMethods):
 
     def statistic(self, rewards: FloatArray) -> FloatArray:
         """(y, 1, 1/2, y^2/2): (...) -> (4, ...)."""
-        one = np.ones_like(rewards)
-        return np.stack([rewards, one, one / 2, rewards**2 / 2])
+        ones = np.ones_like(rewards)
+        return np.stack([rewards, ones, ones / 2, rewards**2 / 2])
 
-    def unpack(self, belief: FloatArray) -> NormalGamma:
+    def unpack_belief(self, belief: FloatArray) -> NormalGamma:
         """The Normal-Gamma parameters behind the coordinates (4, ...)."""
         weighted_mean, count, shape, energy = belief
         location = weighted_mean / count
         rate = energy - weighted_mean * location / 2
-        # rate > 0 in exact arithmetic; far from 0 the subtraction can lose all its digits
+        # rate > 0 in exact arithmetic; for means far from 0 the subtraction can lose all digits,
+        # and the bound keeps the posterior proper
         return NormalGamma(location, count, shape, np.maximum(rate, np.finfo(float).eps * energy))
 
     def posterior_mean(self, belief: FloatArray) -> FloatArray:
         """The location."""
-        return self.unpack(belief).location
+        return self.unpack_belief(belief).location
 
     def posterior_variance(self, belief: FloatArray) -> FloatArray:
-        """That of Student's t, infinite for shapes up to 1."""
-        q = self.unpack(belief)
+        """The variance of Student's t, infinite for shapes up to 1."""
+        q = self.unpack_belief(belief)
         finite = q.shape > 1
         return np.where(finite, q.scale**2 * q.shape / np.where(finite, q.shape - 1, 1.0), np.inf)
 
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A precision from its Gamma, then a mean given the precision."""
-        q = self.unpack(belief)
+        q = self.unpack_belief(belief)
+        # two variates per arm, always in this order: it is part of every published number
         precision = generator.standard_gamma(q.shape) / q.rate
         normal = generator.standard_normal(q.count.shape)
         return np.asarray(q.location + normal / np.sqrt(q.count * precision))
@@ -104,7 +107,7 @@ class GaussianUnknownVariance(OptionalMethods):
         """A Student-t quantile."""
         from scipy.special import stdtrit
 
-        q = self.unpack(belief)
+        q = self.unpack_belief(belief)
         # SciPy's stdtrit returns +inf at level 0
         student = np.where(np.asarray(level) > 0, stdtrit(2 * q.shape, level), -np.inf)
         return np.asarray(q.location + q.scale * student)
@@ -113,14 +116,14 @@ class GaussianUnknownVariance(OptionalMethods):
         """The Student-t distribution function."""
         from scipy.special import stdtr
 
-        q = self.unpack(belief)
+        q = self.unpack_belief(belief)
         return np.asarray(stdtr(2 * q.shape, (mean - q.location) / q.scale))
 
     def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """Student-t in the mean alone; Normal-Gamma where the precision is given too."""
         from scipy.special import betaln, gammaln
 
-        q = self.unpack(belief)
+        q = self.unpack_belief(belief)
         squares = q.count * (mean - q.location) ** 2 / 2
         if nuisance:
             precision = np.asarray(nuisance[0], dtype=float)

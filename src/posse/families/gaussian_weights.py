@@ -1,8 +1,8 @@
-"""Gaussian beliefs about weights of features (Bayesian linear regression), whatever the rewards.
+"""Gaussian beliefs about weights of features: Bayesian linear regression for any rewards.
 
 The coordinates are those of the normal equations: the d shifts b = Lambda m, then the upper
-triangle by rows of the precision matrix Lambda, D = d + d (d + 1) / 2. A reward adds to both, a
-merge averages.
+triangle by rows of the precision matrix Lambda, D = d + d (d + 1) / 2. A reward adds to both, and
+a merge averages both.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from numpy.typing import NDArray
 from posse import validation
 from posse.randomness import FloatArray
 
-LEAST_VARIANCE = 1e-30  # of a mean at a context; that of no features at all is 0
+# The variance of a mean at a context without any feature is 0, and its inverse is needed.
+LEAST_VARIANCE = 1e-30
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianWeights:
-    """A Gaussian belief about d weights; its prior and its reading, but not how rewards come in.
+    """A Gaussian belief about d weights: its prior and its value at a context.
 
-    The first feature is the intercept, 1 in every context. (What has no intercept, such as the
-    features of arms under `shared`, has a first feature like the others and a prior_mean of 0.)
+    Subclasses define how rewards enter (`observation_terms`). The first feature is the intercept,
+    1 in every context. (Features without an intercept, such as those of arms under `shared`, have a
+    first feature like the others and a prior_mean of 0.)
     """
 
     prior_sd: float = 1.0
@@ -50,12 +52,12 @@ class GaussianWeights:
             )
 
     @property
-    def _intercept(self) -> float:
+    def _intercept_mean(self) -> float:
         """The prior mean of the first weight."""
         return 0.0
 
     def with_features(self, features: int) -> Self:
-        """The same for contexts of so many features; refused where it says another number."""
+        """Return the same family for this number of features; refuse another number if set."""
         if self.features not in (0, features):
             raise ValueError(
                 f"features is {self.features} in {type(self).__name__}, but contexts have "
@@ -64,7 +66,7 @@ class GaussianWeights:
         return dataclasses.replace(self, features=features)
 
     @cached_property
-    def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _triangle_indices(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         rows, columns = np.triu_indices(self.features)
         return rows, columns
 
@@ -75,37 +77,41 @@ class GaussianWeights:
                 f"features must be the number of columns of the contexts: "
                 f"{type(self).__name__}(...).with_features(contexts.n_features)"
             )
-        rows, columns = self._upper
+        rows, columns = self._triangle_indices
         sds = np.full(self.features, float(self.prior_sd))
         sds[0] = self.prior_sd if self.intercept_sd is None else self.intercept_sd
         shift = np.zeros(self.features)
-        shift[0] = self._intercept / sds[0] ** 2
+        shift[0] = self._intercept_mean / sds[0] ** 2
         return np.concatenate([shift, np.where(rows == columns, 1.0 / sds[rows] ** 2, 0.0)])
 
-    def at(self, belief: FloatArray, contexts: FloatArray) -> FloatArray:
+    def at_context(self, belief: FloatArray, contexts: FloatArray) -> FloatArray:
         """Shift and precision of x'theta: (D, ..., K), (..., d) or (..., K, d) -> (2, ..., K).
 
-        The precision is 1 / (x' Lambda^-1 x), the mean x' Lambda^-1 b. Elimination without square
-        roots, side by side for all agents and arms: with Lambda = L P L', Lx' = x and Lb' = b these
-        are sums of squares and products over the pivots, in the same digits wherever it runs.
+        The precision is 1 / (x' Lambda^-1 x), the mean x' Lambda^-1 b. The elimination has no
+        square roots and runs for all agents and arms at once: with Lambda = L P L', Lx' = x and
+        Lb' = b these are sums of squares and products over the pivots. It does not call LAPACK, so
+        the digits are the same on every machine.
         """
         x = np.asarray(contexts, dtype=float)
         x = np.moveaxis(x if x.ndim == belief.ndim else x[..., None, :], -1, 0)  # (d, ..., K or 1)
         d = self.features
-        if d == 1:  # the plain family, to the bit where the one feature is 1
+        # One feature: the plain family, bit-identical where that feature is 1.
+        if d == 1:
             square = np.maximum(x[0] * x[0], LEAST_VARIANCE)
             return np.stack(np.broadcast_arrays(belief[0] * x[0] / square, belief[1] / square))
         shape = np.broadcast_shapes(x.shape[1:], belief.shape[1:])
         x = np.array(np.broadcast_to(x, (d, *shape)), order="C")
-        if belief.shape[1:] == shape:  # one long axis is faster than several
+        # One long axis is faster than several short ones.
+        if belief.shape[1:] == shape:
             belief = belief.reshape(len(belief), -1)
             x = x.reshape(d, -1)
         shift = np.array(belief[:d])
         precision = np.zeros((d, d, *belief.shape[1:]))  # above the diagonal and on it
-        precision[self._upper] = belief[d:]
+        precision[self._triangle_indices] = belief[d:]
         mean = np.zeros(x.shape[1:])
         variance = np.zeros(x.shape[1:])
         for j in range(d):
+            # Gaussian elimination of column j in Lambda, b and x
             pivot = precision[j, j]
             row = precision[j, j + 1 :]
             scaled = x[j] / pivot
@@ -118,19 +124,21 @@ class GaussianWeights:
         np.maximum(variance, LEAST_VARIANCE, out=variance)
         return np.stack([mean / variance, 1.0 / variance]).reshape(2, *shape)
 
-    def equations(self, contexts: FloatArray, weight: FloatArray, target: FloatArray) -> FloatArray:
-        """(x target, weight x x'), the coordinates of observations.
+    def normal_equations(
+        self, contexts: FloatArray, weight: FloatArray, target: FloatArray
+    ) -> FloatArray:
+        """Return (x target, weight x x'), the coordinates of observations.
 
-        contexts: (..., d); weight and target: (...), as `site` gives them -> (D, ...)
+        contexts: (..., d); weight and target: (...), from `observation_terms` -> (D, ...)
         """
         x = np.moveaxis(np.asarray(contexts, dtype=float), -1, 0)
-        rows, columns = self._upper
+        rows, columns = self._triangle_indices
         return np.concatenate([x * target, weight * (x[rows] * x[columns])])
 
-    def matrices(self, belief: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Shifts (..., d) and precision matrices (..., d, d) of a belief (D, ...)."""
+    def unpack_matrices(self, belief: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the shifts (..., d) and precision matrices (..., d, d) of a belief (D, ...)."""
         d = self.features
-        (rows, columns) = self._upper
+        (rows, columns) = self._triangle_indices
         last = np.moveaxis(belief, 0, -1)
         precision = np.empty((*last.shape[:-1], d, d))
         precision[..., rows, columns] = precision[..., columns, rows] = last[..., d:]

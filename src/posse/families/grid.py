@@ -1,4 +1,4 @@
-"""Any one-parameter likelihood: the belief is the log-density on a grid of theta."""
+"""Any likelihood of one parameter: the belief is the log-density on a grid of theta."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
 
 # (rewards, theta) -> log p(reward | theta); (theta) -> mean; (mean, uniform) -> reward.
+# All are applied to arrays.
 LogLikelihood = Callable[[Any, Any], Any]
 MeanOf = Callable[[Any], Any]
-Draw = Callable[[Any, Any], Any]
+RewardDraw = Callable[[Any, Any], Any]
 
 
 def _bernoulli_log_likelihood(reward: Any, theta: Any) -> Any:
@@ -29,12 +30,12 @@ def _identity(theta: Any) -> Any:
     return theta
 
 
-def _bernoulli_draw(mean: Any, uniform: Any) -> Any:
+def _draw_bernoulli(mean: Any, uniform: Any) -> Any:
     return np.asarray(uniform < mean, dtype=float)
 
 
-def _of_cell(values: FloatArray, cell: NDArray[np.intp]) -> FloatArray:
-    """The value at a cell: (D, ...) and (...) -> (...), broadcast."""
+def _take_cell(values: FloatArray, cell: NDArray[np.intp]) -> FloatArray:
+    """Take the value at a cell: (D, ...) and (...) -> (...), broadcast."""
     return np.asarray(np.take_along_axis(values, cell[None], axis=0)[0])
 
 
@@ -45,10 +46,10 @@ class Grid(OptionalMethods):
     The support is cut into `points` equal cells; the D = points coordinates are log-densities at
     their centres, so eqs. `posterior_update` and `merge_posteriors` hold by the midpoint rule.
     Inside a cell the belief about the mean is uniform: samples and quantiles interpolate there,
-    and two arms whose means lie within one cell cannot be told apart for good.
+    and two arms whose means lie within one cell can never be distinguished.
 
-    `mean(theta)` must be finite and strictly monotone on the support; `draw(mean, uniform)` gives
-    the reward of an arm at a quantile level, and is needed only to simulate such a bandit.
+    `mean(theta)` must be finite and strictly monotone on the support; `draw(mean, uniform)` returns
+    the reward of an arm at a quantile level and is needed only to simulate such a bandit.
     """
 
     name: ClassVar[str] = "grid"
@@ -59,7 +60,7 @@ class Grid(OptionalMethods):
     mean: MeanOf
     support: tuple[float, float]
     points: int = 512
-    draw: Draw | None = None
+    draw: RewardDraw | None = None
 
     def __post_init__(self) -> None:
         for field in ("log_likelihood", "mean"):
@@ -71,6 +72,7 @@ class Grid(OptionalMethods):
             raise ValueError(f"support must be a pair (low, high), got {self.support!r}")
         low = validation.validate_number("the low end of support", self.support[0])
         high = validation.validate_number("the high end of support", self.support[1], above=low)
+        # a tuple of floats, so that equal grids compare and hash alike
         object.__setattr__(self, "support", (low, high))
         object.__setattr__(
             self, "points", validation.validate_integer("points", self.points, at_least=2)
@@ -82,7 +84,7 @@ class Grid(OptionalMethods):
     @classmethod
     def example(cls) -> Grid:
         """A Bernoulli likelihood on a grid, for the law tests."""
-        return cls(_bernoulli_log_likelihood, _identity, (0.0, 1.0), draw=_bernoulli_draw)
+        return cls(_bernoulli_log_likelihood, _identity, (0.0, 1.0), draw=_draw_bernoulli)
 
     def _mean_of_theta(self, theta: FloatArray) -> FloatArray:
         return np.broadcast_to(np.asarray(self.mean(theta), dtype=float), theta.shape)
@@ -118,23 +120,25 @@ class Grid(OptionalMethods):
         theta = self.centres.reshape(-1, *[1] * np.ndim(rewards))
         return np.asarray(self.log_likelihood(rewards, theta), dtype=float)
 
-    def _masses(self, belief: FloatArray) -> FloatArray:
-        """The probability of each cell: (D, ...) -> (D, ...)."""
+    def _cell_masses(self, belief: FloatArray) -> FloatArray:
+        """Return the probability of each cell: (D, ...) -> (D, ...)."""
+        # relative to the peak, so that exp does not overflow
         masses: FloatArray = np.exp(belief - belief.max(axis=0))
         return np.asarray(masses / masses.sum(axis=0))
 
     def posterior_mean(self, belief: FloatArray) -> FloatArray:
         """Cell by cell, each at the middle of its means."""
         middles = (self.edges[:-1] + self.edges[1:]) / 2
-        return np.tensordot(middles, self._masses(belief), axes=1)
+        return np.tensordot(middles, self._cell_masses(belief), axes=1)
 
     def posterior_variance(self, belief: FloatArray) -> FloatArray:
         """Between the cells and, uniform there, inside them."""
         middles = (self.edges[:-1] + self.edges[1:]) / 2
         widths = np.diff(self.edges)
         off = middles.reshape(-1, *[1] * (belief.ndim - 1)) - self.posterior_mean(belief)
+        # the variance of a uniform law on a cell
         inside = (widths**2 / 12).reshape(-1, *[1] * (belief.ndim - 1))
-        return np.asarray((self._masses(belief) * (off**2 + inside)).sum(axis=0))
+        return np.asarray((self._cell_masses(belief) * (off**2 + inside)).sum(axis=0))
 
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """The quantile at a uniform level."""
@@ -142,14 +146,14 @@ class Grid(OptionalMethods):
 
     def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:
         """The cell that holds the level, then linear inside it."""
-        level, belief = self._aligned(belief, level)
-        masses = self._masses(belief)
+        level, belief = self._align_axes(belief, level)
+        masses = self._cell_masses(belief)
         cumulative = np.cumsum(masses, axis=0)
-        # the cumulative sum may end a rounding below 1: the last cell with mass is the limit
+        # By rounding the cumulative sum may end below 1: the last cell with mass is the limit.
         level = np.minimum(level, cumulative[-1])
         cell = np.argmax((cumulative >= level) & (masses > 0), axis=0)
-        mass = _of_cell(masses, cell)
-        below = _of_cell(cumulative, cell) - mass
+        mass = _take_cell(masses, cell)
+        below = _take_cell(cumulative, cell) - mass
         fraction = np.clip((level - below) / mass, 0.0, 1.0)
         low = self.edges[cell]
         high = self.edges[cell + 1]
@@ -157,33 +161,33 @@ class Grid(OptionalMethods):
 
     def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
         """The mass of the cells below, and a fraction of the cell that holds the mean."""
-        mean, belief = self._aligned(belief, mean)
-        masses = self._masses(belief)
-        cell = self._cell(mean)
-        mass = _of_cell(masses, cell)
-        below = _of_cell(np.cumsum(masses, axis=0) - masses, cell)
+        mean, belief = self._align_axes(belief, mean)
+        masses = self._cell_masses(belief)
+        cell = self._find_cell(mean)
+        mass = _take_cell(masses, cell)
+        below = _take_cell(np.cumsum(masses, axis=0) - masses, cell)
         low = self.edges[cell]
         high = self.edges[cell + 1]
         return np.asarray(below + mass * np.clip((mean - low) / (high - low), 0.0, 1.0))
 
     def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """The log of a cell's mass over its width; -inf outside the support."""
-        mean, belief = self._aligned(belief, mean)
+        mean, belief = self._align_axes(belief, mean)
         peak = belief.max(axis=0)
         log_masses = belief - peak - np.log(np.exp(belief - peak).sum(axis=0))
-        cell = self._cell(mean)
+        cell = self._find_cell(mean)
         inside = (mean >= self.edges[0]) & (mean <= self.edges[-1])
-        log_density = _of_cell(log_masses, cell) - np.log(np.diff(self.edges))[cell]
+        log_density = _take_cell(log_masses, cell) - np.log(np.diff(self.edges))[cell]
         return np.where(inside, log_density, -np.inf)
 
-    def _cell(self, mean: FloatArray) -> NDArray[np.intp]:
+    def _find_cell(self, mean: FloatArray) -> NDArray[np.intp]:
         """The cell that holds a mean, the nearest for one outside the support."""
         return np.clip(np.searchsorted(self.edges, mean, side="right") - 1, 0, self.points - 1)
 
-    def _aligned(self, belief: FloatArray, values: Numbers) -> tuple[FloatArray, FloatArray]:
-        """Values of the common shape (...), and the belief with as many axes: (D, ...).
+    def _align_axes(self, belief: FloatArray, values: Numbers) -> tuple[FloatArray, FloatArray]:
+        """Return values of the common shape (...), and the belief with as many axes: (D, ...).
 
-        The belief is not repeated along the values: its D coordinates are the larger part.
+        The belief is not repeated along the values, because its D coordinates are large.
         """
         shape = np.broadcast_shapes(np.shape(values), belief.shape[1:])
         missing = len(shape) - (belief.ndim - 1)
@@ -191,14 +195,14 @@ class Grid(OptionalMethods):
         return np.broadcast_to(np.asarray(values, dtype=float), shape), belief
 
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
-        """log p(y | theta) at the theta of a mean, found by interpolating on the grid."""
+        """log p(y | theta) at the theta of a mean, by interpolation on the grid."""
         theta_edges = self._theta_edges
         ascending = self._mean_of_theta(theta_edges)[0] < self._mean_of_theta(theta_edges)[-1]
         theta = np.interp(mean, self.edges, theta_edges if ascending else theta_edges[::-1])
         return np.asarray(self.log_likelihood(rewards, theta), dtype=float)
 
     def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
-        """The user's draw at a uniform level."""
+        """Draw rewards by the user-defined `draw` at uniform levels."""
         if self.draw is None:
             raise ValueError(
                 "this Grid family cannot simulate rewards: "

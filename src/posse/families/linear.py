@@ -19,20 +19,21 @@ from posse.randomness import FloatArray
 class Linear(GaussianWeights):
     """N(x'theta_k, sigma^2) rewards of arm k at context x; prior N(0, prior_sd^2) of each weight.
 
-    sigma:        of a reward around x'theta
-    prior_mean:   of the first weight, the intercept's
-    prior_sd:     of every weight
-    intercept_sd: of the first weight; None: prior_sd
-    features:     how many; 0 leaves it to the contexts of a bandit or an agent
+    sigma:        the standard deviation of a reward around x'theta
+    prior_mean:   the prior mean of the first weight, the intercept
+    prior_sd:     the prior standard deviation of every weight
+    intercept_sd: that of the first weight; None: prior_sd
+    features:     their number; 0: the contexts of a bandit or an agent set it
     shared:       one theta for all arms, whose features differ: contexts (..., K, d)
 
-    At a context it is a Gaussian belief about x'theta: Thompson Sampling is then LinTS (each arm's
-    mean sampled by itself), Bayes-UCB the Bayesian LinUCB.
+    At a context it is a Gaussian belief about x'theta: Thompson Sampling then is LinTS (each arm's
+    mean is sampled independently), and Bayes-UCB is the Bayesian LinUCB.
 
     >>> family = posse.families.Linear(sigma=0.5, features=2)
     >>> belief = beliefs.prior(family, n_agents=1, n_arms=3)[:, 0]  # (5, 3)
     >>> belief = beliefs.observe(belief, np.array(1), np.array(1.0), family, 1.0, np.array([1, 1]))
-    >>> family.at_mean.posterior_mean(family.at(belief, np.array([1.0, 1.0]))).round(2).tolist()
+    >>> at_context = family.at_context(belief, np.array([1.0, 1.0]))
+    >>> family.at_mean.posterior_mean(at_context).round(2).tolist()
     [0.0, 0.89, 0.0]
     """
 
@@ -51,7 +52,7 @@ class Linear(GaussianWeights):
         )
 
     @property
-    def _intercept(self) -> float:
+    def _intercept_mean(self) -> float:
         return self.prior_mean
 
     @cached_property
@@ -59,15 +60,17 @@ class Linear(GaussianWeights):
         """Gaussian, of the same sigma."""
         return Gaussian(self.sigma, self.prior_mean, self.prior_sd)
 
-    def site(self, rewards: FloatArray, at: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """What a reward adds to the normal equations: (w, s) of w x x' and s x, each (...)."""
+    def observation_terms(
+        self, rewards: FloatArray, at: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the terms of the normal equations: (w, s) of w x x' and s x, each (...)."""
         return np.full_like(rewards, 1.0) / self.sigma**2, rewards / self.sigma**2
 
     def statistic(
         self, rewards: FloatArray, contexts: FloatArray, at: FloatArray | None = None
     ) -> FloatArray:
         """(x y, x x') / sigma^2, whatever was believed: (...), (..., d) -> (D, ...)."""
-        return self.equations(contexts, *self.site(rewards, at))
+        return self.normal_equations(contexts, *self.observation_terms(rewards, at))
 
     def inverse_link(self, predictor: FloatArray) -> FloatArray:
         """The mean is x'theta itself."""

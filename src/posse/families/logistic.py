@@ -1,4 +1,4 @@
-"""Logistic bandits: rewards 0 or 1, log-odds x'theta, each reward linearised where it was met."""
+"""Logistic bandits: rewards 0 or 1 with log-odds x'theta, each reward linearised once."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from posse.families.gaussian_weights import GaussianWeights
 from posse.families.logit_normal import LogitNormal
 from posse.randomness import FloatArray
 
-FARTHEST = 8.0  # log-odds at which a reward may be linearised: beyond, it would hardly count
+# The largest log-odds at which a reward is linearised: further out its weight p (1 - p) vanishes.
+FARTHEST = 8.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Logistic(GaussianWeights):
     """1 with probability 1 / (1 + exp(-x'theta_k)) at context x, else 0.
 
-    rate:         about how often an arm pays, before anything is known: the intercept's prior mean
-                  is logit(rate)
-    prior_sd:     of the weights, in log-odds: 0.5 is a factor of 1.6 either way; better too wide
-                  than too narrow
-    intercept_sd: of the first weight; None: prior_sd
-    features:     how many; 0 leaves it to the contexts of a bandit or an agent
+    rate:         the prior guess of the success rate: the intercept's prior mean is logit(rate)
+    prior_sd:     the prior standard deviation of the weights, in log-odds: 0.5 is a factor of 1.6
+                  either way; too wide is better than too narrow
+    intercept_sd: that of the first weight; None: prior_sd
+    features:     their number; 0: the contexts of a bandit or an agent set it
     shared:       one theta for all arms, whose features differ: contexts (..., K, d)
 
-    The likelihood is no Gaussian in theta, so each reward enters as the Gaussian that has its slope
-    and curvature where it was met, at the log-odds that the agent then believed in (an extended
-    Kalman filter; Laplace's approximation, one reward at a time): additive, never revisited, and
-    nothing but the coordinates is kept.
+    The likelihood is not Gaussian in theta, so each reward enters as the Gaussian with the slope
+    and curvature of its log-likelihood at the log-odds that the agent believed at that time (an
+    extended Kalman filter; Laplace's approximation, one reward at a time). The update is additive,
+    so the coordinates are the only state.
     """
 
     name: ClassVar[str] = "logistic"
@@ -50,21 +50,23 @@ class Logistic(GaussianWeights):
 
     @classmethod
     def example(cls) -> Logistic:
-        """One arm in five pays."""
+        """An instance for the law tests: one arm in five pays."""
         return cls(rate=0.2)
 
     @property
-    def _intercept(self) -> float:
+    def _intercept_mean(self) -> float:
         return math.log(self.rate / (1 - self.rate))
 
-    def site(self, rewards: FloatArray, at: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """What a reward adds to the normal equations: (w, s) of w x x' and s x, each (...).
+    def observation_terms(
+        self, rewards: FloatArray, at: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the terms of the normal equations: (w, s) of w x x' and s x, each (...).
 
-        at: (2, ...) what was believed there, around whose mean u the log-likelihood is expanded:
+        at: (2, ...) the belief at the context, around whose mean u the log-likelihood is expanded:
         with p = 1 / (1 + exp(-u)), w = p (1 - p) and s = w u + y - p.
         """
         if at is None:
-            raise ValueError("at is missing: where to linearise a reward of a logistic model")
+            raise ValueError("at is missing: a logistic reward is linearised at a belief")
         from scipy.special import expit
 
         log_odds = np.clip(at[0] / at[1], -FARTHEST, FARTHEST)
@@ -75,8 +77,8 @@ class Logistic(GaussianWeights):
     def statistic(
         self, rewards: FloatArray, contexts: FloatArray, at: FloatArray | None = None
     ) -> FloatArray:
-        """(x s, w x x') of `site`: (...), (..., d), (2, ...) -> (D, ...)."""
-        return self.equations(contexts, *self.site(rewards, at))
+        """(x s, w x x') of `observation_terms`: (...), (..., d), (2, ...) -> (D, ...)."""
+        return self.normal_equations(contexts, *self.observation_terms(rewards, at))
 
     def inverse_link(self, predictor: FloatArray) -> FloatArray:
         """1 / (1 + exp(-x'theta))."""

@@ -1,4 +1,4 @@
-"""Logit-normal beliefs about a probability, whose log-odds are Gaussian: Logistic at a context."""
+"""Logit-normal beliefs: a probability with Gaussian log-odds, which is Logistic at a context."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from posse.families.gaussian import Gaussian
 from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
 
-_LOG_ODDS = Gaussian()  # whose coordinates these are, and whose functions need no sigma
+# The belief about the log-odds has the same coordinates; none of its functions uses sigma.
+_LOG_ODDS = Gaussian()
 
 
 @dataclass(frozen=True)
 class LogitNormal(OptionalMethods):
     """Rewards 0 or 1 whose probability has log-odds N(m, 1/L); coordinates (m L, L).
 
-    Everything about the probability follows from the Gaussian by a monotone map, but for its mean,
-    a sum over 20 points. Such beliefs are read, not updated: see `Logistic`, whose `at` gives them.
+    All functions of the probability follow from the Gaussian by a monotone map, except its mean,
+    a quadrature of 20 nodes. Such beliefs are read-only: `Logistic.at_context` returns them.
     """
 
     name: ClassVar[str] = "logit-normal"
@@ -59,22 +60,23 @@ class LogitNormal(OptionalMethods):
         return np.array([self.prior_mean, 1.0]) / self.prior_sd**2
 
     def statistic(self, rewards: FloatArray) -> FloatArray:
-        """None: the likelihood is no Gaussian in the log-odds."""
-        raise ValueError("LogitNormal is what a logistic belief is at a context: update Logistic")
+        """Refused: the likelihood is not Gaussian in the log-odds."""
+        raise ValueError("LogitNormal cannot learn: update the belief of Logistic instead")
 
     def posterior_mean(self, belief: FloatArray) -> FloatArray:
         """By Gauss-Hermite quadrature."""
-        return self._expectation(belief, 1)
+        return self._expected_power(belief, 1)
 
     def posterior_variance(self, belief: FloatArray) -> FloatArray:
         """By Gauss-Hermite quadrature."""
-        mean = self._expectation(belief, 1)
-        return np.asarray(np.maximum(self._expectation(belief, 2) - mean**2, 0.0))
+        mean = self._expected_power(belief, 1)
+        # the difference may be negative by rounding
+        return np.asarray(np.maximum(self._expected_power(belief, 2) - mean**2, 0.0))
 
-    def _expectation(self, belief: FloatArray, power: int) -> FloatArray:
+    def _expected_power(self, belief: FloatArray, power: int) -> FloatArray:
         from scipy.special import expit
 
-        scores, weights = _hermite()
+        scores, weights = _hermite_nodes()
         shift, precision = belief[..., None]
         values = expit(shift / precision + scores / np.sqrt(precision))
         return np.asarray(values**power @ weights)
@@ -86,19 +88,19 @@ class LogitNormal(OptionalMethods):
         return np.asarray(expit(_LOG_ODDS.sample_mean(belief, generator)))
 
     def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:
-        """That of the log-odds, as a probability."""
+        """The quantile of the log-odds, as a probability."""
         from scipy.special import expit
 
         return np.asarray(expit(_LOG_ODDS.mean_quantile(belief, level)))
 
     def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
-        """That of the log-odds."""
+        """The distribution function of the log-odds."""
         from scipy.special import logit
 
         return _LOG_ODDS.mean_cdf(belief, logit(np.clip(mean, 0.0, 1.0)))
 
     def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
-        """The normal log-density of the log-odds, and log 1 / (m (1 - m)) for the map."""
+        """The normal log-density of the log-odds, plus log 1 / (m (1 - m)), the Jacobian."""
         from scipy.special import logit
 
         mean = np.asarray(mean, dtype=float)
@@ -113,12 +115,12 @@ class LogitNormal(OptionalMethods):
         return np.asarray(xlogy(rewards, mean) + xlog1py(1.0 - rewards, -np.asarray(mean)))
 
     def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
-        """1 with probability mean, else 0."""
+        """Draw 1 with probability mean, else 0."""
         return np.asarray(generator.random(means.shape) < means, dtype=float)
 
 
 @cache
-def _hermite() -> tuple[FloatArray, FloatArray]:
-    """Standard normal scores and their weights: E f(z) is the sum of weights f(scores)."""
+def _hermite_nodes() -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights of Gauss-Hermite quadrature: E f(z) = sum of weights f(nodes)."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
     return nodes, weights / math.sqrt(2 * math.pi)

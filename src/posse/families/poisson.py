@@ -102,12 +102,12 @@ class Poisson(OptionalMethods):
         from scipy.special import ndtri, pdtr, pdtrik
 
         level = generator.random(means.shape)
-        # pdtrik is the inverse in continuous k; its ceiling may be one too high by rounding,
-        # and it is undefined where the level lies below P(0)
+        # pdtrik is the inverse in continuous k: by rounding its ceiling may be one too high,
+        # and it is undefined where the level lies below P(0).
         count = np.nan_to_num(np.ceil(pdtrik(level, means)))
         one_less = np.maximum(count - 1, 0.0)
         count = np.where(pdtr(one_less, means) >= level, one_less, count)
-        # beyond 1e10 pdtrik gives up (NaN); there the Cornish-Fisher quantile is as good
+        # Above 1e10 pdtrik returns NaN; there the Cornish-Fisher quantile is as accurate.
         score = ndtri(np.maximum(level, 2.0**-54))
         far = np.rint(means + np.sqrt(means) * score + (score**2 - 1) / 6)
         return np.asarray(np.where(means > 1e9, far, count))

@@ -1,3 +1,3 @@
-"""Other people's frameworks: Posse's problems as theirs, and what they learn as algorithms here."""
+"""Adapters for other frameworks: problems as their environments, their policies as algorithms."""
 
 from posse.interop import pettingzoo as pettingzoo

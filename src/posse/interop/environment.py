@@ -1,4 +1,4 @@
-"""The environment itself, which needs PettingZoo."""
+"""A bandit on its network as a PettingZoo environment; importing it needs PettingZoo."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ from pettingzoo import ParallelEnv
 
 from posse import validation
 from posse.bandits import Bandit, ContextualBandit
-from posse.interop.observations import Observation, Sight, arm_of, name_of
-from posse.interop.policy_adapter import Played
+from posse.interop.observations import (
+    Neighbourhood,
+    Observation,
+    format_agent_name,
+    validate_action,
+)
+from posse.interop.policy_adapter import FixedPolicy
 from posse.lab.reference.environment import BlockEnvironment
 from posse.lab.simulation import Simulation
 from posse.lab.simulator import plan_jobs
@@ -25,9 +30,9 @@ Infos = dict[str, dict[str, Any]]
 
 
 class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
-    """A bandit on its network, played by agents one round a step; `parallel_env` makes one."""
+    """A bandit on its network, one round per step; `parallel_env` creates one."""
 
-    metadata: dict[str, Any] = {  # noqa: RUF012 (PettingZoo has it so)
+    metadata: dict[str, Any] = {  # noqa: RUF012 (PettingZoo declares it so)
         "name": "posse_bandit_v0",
         "render_modes": [],
         "is_parallelizable": True,
@@ -35,9 +40,9 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
     render_mode = None
 
     def __init__(self, bandit: Bandit, network: Network, horizon: int, slots: int | None) -> None:
-        self._simulation = _checked(bandit, network, horizon)
-        self._slots = _slots(network, slots)
-        self.possible_agents = [name_of(agent) for agent in range(network.n_agents)]
+        self._simulation = _validate_problem(bandit, network, horizon)
+        self._slots = _validate_slots(network, slots)
+        self.possible_agents = [format_agent_name(agent) for agent in range(network.n_agents)]
         self.agents: list[str] = []
         self._action_spaces = {
             agent: spaces.Discrete(bandit.n_arms) for agent in self.possible_agents
@@ -50,20 +55,21 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         self.run = -1
 
     def observation_space(self, agent: str) -> spaces.Dict:
-        """What an agent may see; the same for all agents."""
+        """Return the observation space, the same for all agents."""
         return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete:
-        """The K arms."""
+        """Return the action space: K arms."""
         return self._action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], Infos]:
-        """Begin run 0 of a seed, or without a seed the next run of the one before.
+        """Begin run 0 of a seed, or without a seed the next run of the previous seed.
 
-        options: {"run": 5} begins that run; whatever else there is means nothing here.
+        options: {"run": 5} begins that run; other options are ignored.
         """
+        # A seed restarts the count of runs; without any seed the first is random.
         if seed is not None:
             self.seed = validation.validate_integer("seed", seed, at_least=0)
             self.run = -1
@@ -75,35 +81,37 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         bandit.check_runs(self.run + 1)
         network = self._simulation.network.of_run(self.seed, self.run)
         playing = dataclasses.replace(self._simulation, network=network, seed=self.seed)
+        # The same streams as in `simulate`, so that the same arms get the same rewards.
         self._rounds = BlockEnvironment(playing, [self.run])
-        self._sight = Sight.of(network, self._slots)
+        self._neighbourhood = Neighbourhood.from_network(network, self._slots)
         self._generator = create_generator(self.seed, self.run, "policy")
         self._regret = np.zeros(network.n_agents)
-        self._seen = self._sight.before(1, bandit.n_arms)
+        self._last_round = self._neighbourhood.observe_nothing(1, bandit.n_arms)
         self.agents = list(self.possible_agents)
         return self._observations(), self._infos(np.zeros(network.n_agents))
 
     def step(
         self, actions: dict[str, int]
     ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
-        """Play a round; at the horizon all agents are truncated."""
+        """Play one round; at the horizon all agents are truncated."""
         if not self.agents:
-            raise ValueError("no run is being played: call reset() first")
+            raise ValueError("no run has begun: call reset() first")
         if not isinstance(actions, Mapping):
             raise ValueError(
                 f"actions must be a dict of agent to arm, got {validation.format_value(actions)}"
             )
         if set(actions) != set(self.agents):
             odd = sorted(set(actions) ^ set(self.agents), key=str)
-            raise ValueError(f"actions must have one for each of the agents, see {odd[0]!r}")
+            raise ValueError(f"actions must have exactly one arm per agent, check {odd[0]!r}")
         n_arms = self._simulation.bandit.n_arms
-        arms = np.array([[arm_of(agent, actions[agent], n_arms) for agent in self.agents]])
-        t = self._seen.t + 1
+        arms = np.array([[validate_action(agent, actions[agent], n_arms) for agent in self.agents]])
+        t = self._last_round.t + 1
         self._rounds.begin_round(t)
         cells, rewards, weights = self._rounds.play_round(t, arms)
         gaps = self._rounds.world.gaps.take(cells)[0]
         self._regret = self._regret + gaps
-        self._seen = self._sight.after(t, n_arms, arms, rewards, weights)
+        self._last_round = self._neighbourhood.observe_round(t, n_arms, arms, rewards, weights)
+        # Truncation, not termination: the problem has no final state.
         over = t == self._simulation.horizon
         outcome = (
             self._observations(),
@@ -118,12 +126,12 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
 
     @property
     def generator(self) -> np.random.Generator:
-        """The stream of this run for policies, which `simulate` gives them, too."""
+        """The random stream of policies in this run, the same as in `simulate`."""
         return self._generator
 
     @property
     def arm_order(self) -> IntArray:
-        """The bandit's arm that is action 0, 1, ... in this run: (K,)."""
+        """The arm of the bandit behind action 0, 1, ... in this run: (K,)."""
         return np.asarray(self._rounds.world.order[0])
 
     @property
@@ -133,7 +141,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         return np.broadcast_to(self._rounds.world.means[0], shape)
 
     def _observations(self) -> dict[str, Observation]:
-        return {agent: self._seen.of(0, i) for i, agent in enumerate(self.agents)}
+        return {agent: self._last_round.of_agent(0, i) for i, agent in enumerate(self.agents)}
 
     def _infos(self, gaps: FloatArray) -> Infos:
         return {
@@ -142,28 +150,27 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         }
 
 
-def _checked(bandit: Any, network: Any, horizon: Any) -> Simulation:
-    """The problem as the lab has it, refused where it would; whoever steps is the algorithm."""
+def _validate_problem(bandit: Any, network: Any, horizon: Any) -> Simulation:
+    """Return the problem as a validated simulation, with a placeholder for the algorithm."""
     if isinstance(bandit, ContextualBandit):
-        raise ValueError(
-            "bandit: contexts are not for an environment, whose observations have none"
-        )
+        raise ValueError("bandit: an environment does not support contexts: use a posse.Bandit")
     if isinstance(bandit, Bandit) and bandit.delay is not None:
         raise ValueError(
-            "bandit: rewards that come late are not for an environment, whose every step gives "
+            "bandit: an environment does not support delayed rewards, since every step returns "
             "one: leave out .delayed()"
         )
-    players = {"agents": Played(_whoever_steps)}
+    # The lab validates the problem as `simulate` does; no algorithm plays, the caller steps.
+    players = {"agents": FixedPolicy(_refuse_call)}
     jobs = plan_jobs(bandit, network, players, horizon=horizon, runs=1, record=1)
     return jobs["agents"].simulation
 
 
-def _slots(network: Network, slots: int | None) -> int:
-    """How many neighbours an observation has room for, in all runs."""
+def _validate_slots(network: Network, slots: int | None) -> int:
+    """Return the number of neighbour slots of an observation, the same in all runs."""
     if slots is not None:
         slots = validation.validate_integer("slots", slots, at_least=1)
     if not network.is_recipe:
-        return int(Sight.of(network, slots).others.shape[1])
+        return int(Neighbourhood.from_network(network, slots).neighbours.shape[1])
     if slots is None:
         raise ValueError(
             "slots must be given, the most neighbours that an agent has in any run: "
@@ -172,14 +179,14 @@ def _slots(network: Network, slots: int | None) -> int:
     return slots
 
 
-def _whoever_steps(agent: str, observation: Observation, generator: np.random.Generator) -> int:
+def _refuse_call(agent: str, observation: Observation, generator: np.random.Generator) -> int:
     raise AssertionError("actions come from step()")
 
 
 def _observation_space(simulation: Simulation, slots: int) -> spaces.Dict:
     n_arms = simulation.bandit.n_arms
     rewards = simulation.bandit.family.rewards
-    # 0 where there is none
+    # 0 stands for a missing reward
     low = min(0.0, rewards.low)
     high = max(0.0, rewards.high)
     return spaces.Dict(

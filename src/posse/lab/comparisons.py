@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse import notebook_tables as markup
+from posse import notebook_tables
 from posse.lab.results import Result, describe_size
 
 if TYPE_CHECKING:
@@ -170,7 +170,9 @@ _HEADERS = ("regret", "standard error", "95% interval")
 
 def render_result(result: Result) -> str:
     """Render the final regret of one algorithm as an HTML table."""
-    return markup.table(_write_caption(result, result.engine), _HEADERS, [_format_numbers(result)])
+    return notebook_tables.render_table(
+        _write_caption(result, result.engine), _HEADERS, [_format_numbers(result)]
+    )
 
 
 def render_comparison(comparison: Comparison) -> str:
@@ -181,7 +183,7 @@ def render_comparison(comparison: Comparison) -> str:
         [name, *_format_numbers(result), *([result.engine] if comparison.is_mixed else [])]
         for name, result in comparison.items()
     ]
-    return markup.table(_write_caption(first, comparison.engine), headers, rows)
+    return notebook_tables.render_table(_write_caption(first, comparison.engine), headers, rows)
 
 
 def _format_numbers(result: Result) -> list[str]:

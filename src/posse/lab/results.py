@@ -197,7 +197,7 @@ class Result:
         """The sketch of every belief at each time: (runs, len(times), 1 + 16, agents, arms).
 
         First the sum of the weights of all pulls in the belief, then sums of weight times random
-        sign. `posse.calibrated` estimates the effective sample size of a belief from them.
+        sign. `posse.calibrate` estimates the effective sample size of a belief from them.
         """
         return self._get_kept("signs")
 

@@ -214,7 +214,7 @@ class Simulation:
         # the arms.
         if isinstance(bandit.means, SiteMeans):
             means = [
-                bandit.means.of_agents(
+                bandit.means.draw_agent_means(
                     drawn,
                     self.network.n_agents,
                     bandit.family,

@@ -79,7 +79,7 @@ def load_engine(engine: str, simulations: Iterable[Simulation], bars: Bars) -> E
     # Numba takes a second to import, which the reference engine does not need.
     from posse.lab.compiled import engine as compiled
 
-    compiled.prepare(simulations, bars.announce_compilation)
+    compiled.compile_kernels(simulations, bars.announce_compilation)
     return compiled.run
 
 
@@ -137,7 +137,7 @@ def simulate(
     engine: "compiled", "reference", or "auto": compiled where every part has a kernel.
     record: None records every round, n records n log-spaced rounds, an array those rounds.
     keep:   arrays to store besides regret and pulls: "agents" (agent_regret), "means",
-            "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
+            "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrate`).
 
     With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are more
     certain than their evidence: keep="beliefs" without "signs" then warns.
@@ -358,8 +358,8 @@ class _Task:
         simulation = Simulation(
             self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
         )
-        if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check"):
-            algorithm.check(simulation.with_graph_of(self.runs[0]).build_problem(1))
+        if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check_problem"):
+            algorithm.check_problem(simulation.with_graph_of(self.runs[0]).build_problem(1))
         return simulation
 
 

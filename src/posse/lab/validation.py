@@ -26,11 +26,11 @@ from posse.algorithms import (
     Flooding,
     PartialPooling,
 )
-from posse.algorithms.bayesian import BayesianAlgorithm, Timed
+from posse.algorithms.bayesian import BayesianAlgorithm, TimedAlgorithm
 from posse.bandits import DELAYS, DRIFTS, AnyBandit, ContextualBandit, UniformMeans
 from posse.families import CONTEXTUAL as CONTEXTUAL_FAMILIES
 from posse.families import FAMILIES, Grid
-from posse.families.family import Model, check_family, is_contextual, name_of
+from posse.families.family import Model, check_family, get_family_name, is_contextual
 from posse.lab.reference import engine as reference
 from posse.lab.simulation import (
     Job,
@@ -40,7 +40,7 @@ from posse.lab.simulation import (
     count_numbers_per_run,
     resolve_model,
 )
-from posse.networks.dynamics import is_own
+from posse.networks.dynamics import is_user_defined
 from posse.networks.network import Network
 from posse.policies import POLICIES
 from posse.randomness import create_generator
@@ -83,7 +83,7 @@ def _has_user_parts(simulation: Simulation) -> bool:
     )
     own_delay = s.bandit.delay is not None and type(s.bandit.delay) not in DELAYS.values()
     own_drift = s.bandit.drift is not None and type(s.bandit.drift) not in DRIFTS.values()
-    return not ours or own_delay or own_drift or is_own(s.network.dynamics)
+    return not ours or own_delay or own_drift or is_user_defined(s.network.dynamics)
 
 
 def _is_library_family(family: Any) -> bool:
@@ -164,7 +164,8 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
         and not isinstance(bandit, ContextualBandit)
     ):
         raise ValueError(
-            f"the family of {label} is {name_of(own_family)!r}, which needs contexts: give a "
+            f"the family of {label} is {get_family_name(own_family)!r}, which needs contexts: "
+            "give a "
             "posse.ContextualBandit"
         )
     # The model may be the bandit's family, or another one: misspecification is a valid experiment,
@@ -183,8 +184,9 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
         check_family(family_label, model, [], ["rewards"])
     if not model.rewards.covers(bandit.family.rewards):
         raise ValueError(
-            f"family {name_of(model)!r} learns from rewards in {model.rewards}, but the bandit's "
-            f"{name_of(bandit.family)!r} rewards lie in {bandit.family.rewards}"
+            f"family {get_family_name(model)!r} learns from rewards in {model.rewards}, "
+            "but the bandit's "
+            f"{get_family_name(bandit.family)!r} rewards lie in {bandit.family.rewards}"
         )
     if is_contextual(model):
         _check_contexts(label, algorithm, model, bandit, keep)
@@ -246,27 +248,28 @@ def _check_delayed(
 
     A pull is open until its reward arrives.
     """
-    if not callable(getattr(algorithm, "hear", None)):
+    if not callable(getattr(algorithm, "learn_delayed", None)):
         raise ValueError(
             f"{label} is {type(algorithm).__name__}, which cannot learn from delayed rewards: "
-            "delayed bandits are for Decentralized, Isolated, Centralized and Flooding"
+            "use Decentralized, Isolated, Centralized, Flooding or Tree"
         )
-    # A subclass that overrides learn alone would inherit a hear that does not match it.
-    if _find_definer(algorithm, "learn") not in _find_definer(algorithm, "hear").__mro__:
+    # A subclass that overrides learn alone would inherit a learn_delayed that does not match it.
+    if _find_definer(algorithm, "learn") not in _find_definer(algorithm, "learn_delayed").__mro__:
         raise ValueError(
-            f"{label} is {type(algorithm).__name__}, which overrides learn: override hear too, "
-            "which replaces it where rewards are delayed"
+            f"{label} is {type(algorithm).__name__}, which overrides learn: override "
+            "learn_delayed too, which replaces it where rewards are delayed"
         )
-    counts = isinstance(algorithm, Timed) and algorithm.open == "count"
+    counts = isinstance(algorithm, TimedAlgorithm) and algorithm.open == "count"
     if counts and is_contextual(model):
         raise ValueError(
             f"open='count' of {label} is undefined with contexts, where the count of an open pull "
             "depends on its context: use open='wait'"
         )
-    if counts and algorithm.assumed(bandit.family.rewards.low, model) is None:
+    if counts and algorithm.open_pull_statistic(bandit.family.rewards.low, model) is None:
         raise ValueError(
             f"open='count' of {label} needs rewards with a lowest value that its model can learn "
-            f"from, and those of family {name_of(bandit.family)!r} lie in {bandit.family.rewards}: "
+            f"from, and those of family {get_family_name(bandit.family)!r} "
+            f"lie in {bandit.family.rewards}: "
             "use open='wait'"
         )
     if "signs" in keep:
@@ -287,13 +290,18 @@ def warn_short_half_life(
     beliefs are calibrated.
     """
     half_life = algorithm.half_life if isinstance(algorithm, Decentralized) else None
-    if half_life is None or "beliefs" not in keep or "signs" in keep or is_own(network.dynamics):
+    if (
+        half_life is None
+        or "beliefs" not in keep
+        or "signs" in keep
+        or is_user_defined(network.dynamics)
+    ):
         return
     if half_life * network.spectral_gap < 1:
         warnings.warn(
             f"half_life is {half_life:g} rounds, below the mixing time of the network "
             f"(1/gap = {1 / network.spectral_gap:.3g}): intervals of these beliefs are too "
-            "narrow; keep signs too, for posse.calibrated",
+            "narrow; keep signs too, for posse.calibrate",
             stacklevel=stacklevel + 1,
         )
 

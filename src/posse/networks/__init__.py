@@ -51,45 +51,45 @@ __all__ = [
 P = ParamSpec("P")
 
 
-def constructor(build: Callable[P, Graph]) -> Callable[P, Network]:
-    """The public constructor of a graph's networks: same arguments, returns a Network."""
+def wrap_builder(build: Callable[P, Graph]) -> Callable[P, Network]:
+    """Wrap the builder of a graph as a constructor of networks with the same arguments."""
     signature = inspect.signature(build, eval_str=True)
 
     @functools.wraps(build)
     def construct(*args: P.args, **kwargs: P.kwargs) -> Network:
         return Network(build.__name__, tuple(signature.bind(*args, **kwargs).arguments.items()))
 
-    # What help() and documentation show is this function, not the builder behind it
-    shown = signature.replace(return_annotation=Network)
-    annotations = {name: p.annotation for name, p in shown.parameters.items()}
-    vars(construct).update(__signature__=shown)
+    # help() and the documentation must show this function, not the builder.
+    public_signature = signature.replace(return_annotation=Network)
+    annotations = {name: p.annotation for name, p in public_signature.parameters.items()}
+    vars(construct).update(__signature__=public_signature)
     construct.__module__ = __name__
     construct.__annotations__ = annotations | {"return": Network}
     return construct
 
 
-complete = constructor(graphs.complete)
-cycle = constructor(graphs.cycle)
-path = constructor(graphs.path)
-star = constructor(graphs.star)
-grid = constructor(graphs.grid)
-torus = constructor(graphs.torus)
-regular_ring = constructor(graphs.regular_ring)
-hypercube = constructor(graphs.hypercube)
-erdos_renyi = constructor(graphs.erdos_renyi)
-watts_strogatz = constructor(graphs.watts_strogatz)
-barabasi_albert = constructor(graphs.barabasi_albert)
-random_regular = constructor(graphs.random_regular)
-random_geometric = constructor(graphs.random_geometric)
-from_edges = constructor(graphs.from_edges)
+complete = wrap_builder(graphs.complete)
+cycle = wrap_builder(graphs.cycle)
+path = wrap_builder(graphs.path)
+star = wrap_builder(graphs.star)
+grid = wrap_builder(graphs.grid)
+torus = wrap_builder(graphs.torus)
+regular_ring = wrap_builder(graphs.regular_ring)
+hypercube = wrap_builder(graphs.hypercube)
+erdos_renyi = wrap_builder(graphs.erdos_renyi)
+watts_strogatz = wrap_builder(graphs.watts_strogatz)
+barabasi_albert = wrap_builder(graphs.barabasi_albert)
+random_regular = wrap_builder(graphs.random_regular)
+random_geometric = wrap_builder(graphs.random_geometric)
+from_edges = wrap_builder(graphs.from_edges)
 
 
 def from_networkx(graph: nx.Graph[Any], weight: str | Literal[False] | None = None) -> Network:
-    """The network of a NetworkX graph; agent i is the i-th of `graph.nodes`.
+    """Build the network of a NetworkX graph; agent i is the i-th of `graph.nodes`.
 
     graph: undirected and simple.
-    weight: the attribute of edges that holds the entries of W between two agents; diagonal entries
-    are the rest to 1. False ignores what edges carry, and None refuses edges with a "weight".
+    weight: the attribute of edges that holds the entries of W between two agents; the diagonal
+    completes each row to 1. False ignores the attributes, and None refuses edges with a "weight".
     """
     n_agents, edges = graphs.from_networkx(graph)
     if weight is None and any("weight" in data for *_, data in graph.edges(data=True)):
@@ -101,15 +101,15 @@ def from_networkx(graph: nx.Graph[Any], weight: str | Literal[False] | None = No
         return from_edges(edges, n_agents)
     if not isinstance(weight, str):
         raise ValueError(f"weight must be the name of an attribute of edges or False, got {weight}")
-    rule = Matrix.of_links(n_agents, graphs.edge_weights(graph, weight))
+    rule = Matrix.from_links(n_agents, graphs.read_edge_weights(graph, weight))
     return Network("from_edges", serialization.get_matrix_arguments(rule), rule)
 
 
 def from_matrix(matrix: Any, check: bool = True) -> Network:
-    """The network of a doubly stochastic W (N, N), dense or sparse, linked where W > 0.
+    """Build the network of a doubly stochastic W (N, N), dense or sparse, linked where W > 0.
 
-    matrix: W, rows that say how much each agent listens to the others.
+    matrix: W; row i holds the weights that agent i gives to the others.
     check: False admits any non-negative W with a warning, for published variants only.
     """
-    rule = Matrix.of(matrix, check)
+    rule = Matrix.from_matrix(matrix, check)
     return Network("from_edges", serialization.get_matrix_arguments(rule), rule)

@@ -1,11 +1,11 @@
-"""What a network is like, in words: for `posse inspect` and for notebooks."""
+"""Descriptions of a network in words and numbers, for `posse inspect` and notebooks."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from posse import notebook_tables as markup
+from posse import notebook_tables
 from posse.networks.spectrum import DENSE_LIMIT, LAPLACIANS
 from posse.networks.weights import DEFAULT_RULE
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from posse.networks.network import Network
 
 
-def sizes(network: Network) -> dict[str, str]:
-    """The recipe, the number of agents and, unless every run draws its own, the links."""
+def describe_size(network: Network) -> dict[str, str]:
+    """Describe the graph, the number of agents and, unless random in every run, the links."""
     facts = {"network": repr(network), "agents": f"{network.n_agents:,}"}
     if network.is_recipe:
         return facts | {"graph": "a fresh one in every run: network.of_run(seed, run)"}
@@ -23,8 +23,8 @@ def sizes(network: Network) -> dict[str, str]:
     return facts | {"edges": f"{len(network.edges):,}", "degree": spread}
 
 
-def mixing(network: Network) -> dict[str, str]:
-    """How fast beliefs mix."""
+def describe_mixing(network: Network) -> dict[str, str]:
+    """Describe how fast beliefs mix."""
     from posse.theory import mixing_time
 
     rounds = mixing_time(network.n_agents, network.second_eigenvalue)
@@ -35,11 +35,12 @@ def mixing(network: Network) -> dict[str, str]:
     }
 
 
-def as_html(network: Network) -> str:
-    """A small table for notebooks; a spectrum that takes long, or is not known, is left out."""
-    facts = sizes(network)
+def render_html(network: Network) -> str:
+    """Render a small table for notebooks, without a spectrum that is slow or unknown."""
+    facts = describe_size(network)
     in_closed_form = network.graph in LAPLACIANS and network.rule == DEFAULT_RULE
     if network.n_agents <= DENSE_LIMIT or in_closed_form:
-        with suppress(ValueError):  # of a recipe, and of dynamics whose average nobody knows
-            facts |= mixing(network)
-    return markup.table(facts.pop("network"), (), facts.items())
+        # Random graphs have no spectrum before a run, and user-defined dynamics may have none.
+        with suppress(ValueError):
+            facts |= describe_mixing(network)
+    return notebook_tables.render_table(facts.pop("network"), (), facts.items())

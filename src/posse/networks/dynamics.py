@@ -1,4 +1,4 @@
-"""Dynamics: what every kind of time-varying W(t) can do, and the kinds there are."""
+"""Dynamics: the protocol of time-varying weights W(t), its registry and its validation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Sampler = Callable[[Randomness], Operator]
 
 
 class Dynamics(Protocol):
-    """How W(t) comes about each round: a frozen dataclass of its parameters.
+    """A distribution of W(t) in each round: a frozen dataclass of its parameters.
 
-    One's own need no more than `sampler`. What its function returns may be an ndarray (N, N) or
-    (R, N, N), a SciPy sparse matrix, or anything that mixes by `@`; each is checked to be
-    doubly stochastic, unless an attribute `doubly_stochastic = False` says otherwise.
+    User-defined dynamics need only `sampler`. The function that it returns may return an ndarray
+    (N, N) or (R, N, N), a SciPy sparse matrix, or any operator with `@`; each W(t) is checked to be
+    doubly stochastic, unless the attribute `doubly_stochastic` is False.
     """
 
     def check(self, network: Network) -> None:
@@ -37,17 +37,17 @@ class Dynamics(Protocol):
         """The weight of each link (E,) in E[W(t)]."""
 
     def sampler(self, network: Network, n_runs: int) -> Sampler:
-        """A function to call once a round with the randomness of n_runs runs, for their W(t).
+        """Return a function that is called once a round with the generators of n_runs runs.
 
-        If it takes a second argument, it is told the round number t = 1, 2, ... as well.
+        It returns their W(t). A second argument, if any, receives the round t = 1, 2, ...
         """
 
 
-class Draw(Protocol):
-    """W(t) of the next round, or of round t; rounds are counted from 1 where t is left out."""
+class DrawWeights(Protocol):
+    """Draws W(t) of round t; without t, of the next round, counted from 1."""
 
     def __call__(self, randomness: Randomness, t: int | None = None) -> Operator:
-        """The operator that mixes agents by `weights @ x`, x of shape (..., R, N, K)."""
+        """Return the operator that mixes agents by `weights @ x`, x of shape (..., R, N, K)."""
 
 
 DYNAMICS: dict[str, Callable[..., Dynamics]] = {
@@ -57,24 +57,24 @@ DYNAMICS: dict[str, Callable[..., Dynamics]] = {
 }
 
 
-def is_own(dynamics: Dynamics) -> bool:
-    """Whether dynamics are the user's, so that nothing is known of what they draw."""
+def is_user_defined(dynamics: Dynamics) -> bool:
+    """Return whether dynamics are user-defined, so that their weights must be validated."""
     return type(dynamics) not in DYNAMICS.values()
 
 
-def drawing(dynamics: Dynamics, network: Network, n_runs: int) -> Draw:
-    """The sampler of dynamics under one signature: told t or not, checked if one's own."""
+def create_sampler(dynamics: Dynamics, network: Network, n_runs: int) -> DrawWeights:
+    """Return the sampler of dynamics under one signature, with validation if user-defined."""
     sample: Any = dynamics.sampler(network, n_runs)
-    own = is_own(dynamics)
-    told = _takes_round(sample)
+    user_defined = is_user_defined(dynamics)
+    takes_round = _takes_round(sample)
     next_round = 1
 
     def draw(randomness: Randomness, t: int | None = None) -> Operator:
         nonlocal next_round
         t = next_round if t is None else t
         next_round = t + 1
-        weights: Any = sample(randomness, t) if told else sample(randomness)
-        if not own:
+        weights: Any = sample(randomness, t) if takes_round else sample(randomness)
+        if not user_defined:
             return cast(Operator, weights)
         _refuse_unsuitable(weights, dynamics, network.n_agents, n_runs)
         return as_operator(weights)
@@ -83,30 +83,32 @@ def drawing(dynamics: Dynamics, network: Network, n_runs: int) -> Draw:
 
 
 def _takes_round(sample: Any) -> bool:
-    """Whether a sampler's function has room for a second argument."""
+    """Return whether a sampler's function accepts a second argument."""
     try:
         inspect.signature(sample).bind(None, 1)
-    except (TypeError, ValueError):  # no room, or compiled code that does not say
+    except (TypeError, ValueError):  # one argument only, or compiled code without a signature
         return False
     return True
 
 
 def _refuse_unsuitable(weights: Any, dynamics: Any, n_agents: int, n_runs: int) -> None:
-    """Refuse what cannot be W(t) of R runs of N agents, or is not doubly stochastic."""
+    """Refuse weights of a wrong shape, or that are not doubly stochastic."""
     name = f"dynamics {type(dynamics).__name__}"
     allowed = [(n_agents, n_agents), (n_runs, n_agents, n_agents)]
+    # A SciPy sparse matrix has two axes, so it can only serve all runs at once.
     shape = getattr(weights, "shape", None)
     if shape is not None and tuple(shape) not in allowed[: 1 if hasattr(weights, "tocsr") else 2]:
         raise ValueError(
             f"{name} must give weights of shape {allowed[0]}, or {allowed[1]} for each run's own, "
             f"got {tuple(shape)}"
         )
+    # Python looks up `@` on the type, not on the object.
     if not hasattr(type(weights), "__matmul__"):
         raise ValueError(
             f"{name} must give an array, a sparse matrix or an operator with @, "
             f"got {validation.format_value(weights)}"
         )
-    row_sums, columns_off = _sums(name, weights, n_agents, n_runs)
+    row_sums, columns_off = _measure_sums(name, weights, n_agents, n_runs)
     if not getattr(dynamics, "doubly_stochastic", True):
         return
     entries = weights.data if hasattr(weights, "tocsr") else weights
@@ -120,11 +122,11 @@ def _refuse_unsuitable(weights: Any, dynamics: Any, n_agents: int, n_runs: int) 
         )
 
 
-def _sums(name: str, weights: Any, n_agents: int, n_runs: int) -> tuple[FloatArray, float]:
-    """The sums of W's rows, and how far any of its columns' is from 1.
+def _measure_sums(name: str, weights: Any, n_agents: int, n_runs: int) -> tuple[FloatArray, float]:
+    """Return the row sums of W, and the largest deviation of a column sum from 1.
 
-    All that other operators have is a product, so columns are seen by what they make of the total
-    of a vector whose entries all differ.
+    An operator offers only a product, so its columns are tested by a probe: with column sums of 1
+    the product preserves the total of any vector, and the entries of the probe all differ.
     """
     cannot_mix = f"{name}: its weights cannot mix agents by @"
     if isinstance(weights, np.ndarray) or hasattr(weights, "tocsr"):

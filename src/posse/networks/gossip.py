@@ -1,4 +1,4 @@
-"""Gossip: one random pair of neighbours a round."""
+"""Gossip (pairwise anti-entropy): one random pair of neighbours averages in each round."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.networks.operators import Operator, Pairs
+from posse.networks.operators import GossipPairs, Operator
 from posse.networks.static import STATIC
 from posse.networks.weights import DEFAULT_RULE, FloatArray
 from posse.randomness import Randomness
@@ -25,7 +25,7 @@ class Gossip:
     """
 
     def check(self, network: Network) -> None:
-        """Gossip has no use for a weight rule."""
+        """Refuse a weight rule, which gossip would ignore."""
         if network.rule != DEFAULT_RULE:
             raise ValueError(
                 f"weights {network.rule!r} have no effect under gossip, where a pair of agents "
@@ -38,14 +38,15 @@ class Gossip:
         return np.full(n_links, 1 / (2 * n_links) if n_links else 0.0)
 
     def sampler(self, network: Network, n_runs: int) -> Sampler:
-        """One uniform a run and round picks the link."""
+        """Return a sampler: one uniform per run and round picks the link."""
         first, second = network.edges.T.copy()
         n_links = len(first)
-        if n_links == 0:  # one agent alone
+        # A single agent has no link to draw.
+        if n_links == 0:
             return STATIC.sampler(network, n_runs)
 
         def sample(randomness: Randomness) -> Operator:
             drawn = (randomness.random((n_runs, 1))[:, 0] * n_links).astype(np.int64)
-            return Pairs(first[drawn], second[drawn])
+            return GossipPairs(first[drawn], second[drawn])
 
         return sample

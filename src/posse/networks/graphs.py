@@ -1,7 +1,7 @@
-"""Graphs: builders that return the undirected links between agents, as a plain array.
+"""Graphs: builders that return the undirected links between agents as a plain array.
 
-Structured graphs are built by NumPy alone, so a million agents cost no more than their links.
-Adding a graph is one builder and one line of `_BUILDERS` (and its typed name in `__init__.py`).
+NumPy alone builds structured graphs, so a million agents cost no more than their links. A new
+graph is one builder and one line of `_BUILDERS` (and its typed name in `__init__.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 IntArray = NDArray[np.int64]
 
-# A fixed draw of a random graph, or a fresh one in every run, which is Network's affair.
+# The seed "run" means a new random graph in every run, which `Network.of_run` handles; a builder
+# itself takes whole numbers only.
 RUN = "run"
 Seed = int | Literal["run"]
 
@@ -32,22 +33,22 @@ class Graph(NamedTuple):
     edges: IntArray
 
 
-# More would not fit into the memory of most machines.
+# More agents would not fit into the memory of most machines.
 _MOST_AGENTS = 100_000_000
-# Bytes a link while a graph is built, as measured: in NumPy's arrays, and in NetworkX's dicts.
+# Measured bytes per link while a graph is built: in NumPy's arrays, and in NetworkX's dicts.
 _LINK = 64
 _NETWORKX_LINK = 300
 
 
 def complete(agents: int) -> Graph:
-    """Everybody talks to everybody.
+    """Every agent is linked to every other.
 
     agents: how many, from 1 to 10,000.
     """
     n = validation.validate_integer(
         "agents", agents, at_least=1, at_most=10_000
     )  # 50 million links
-    return simple(n, np.triu_indices(n, k=1))
+    return build_simple_graph(n, np.triu_indices(n, k=1))
 
 
 def cycle(agents: int) -> Graph:
@@ -58,9 +59,9 @@ def cycle(agents: int) -> Graph:
     >>> posse.networks.cycle(4).weights.round(2).tolist()[0]
     [0.33, 0.33, 0.0, 0.33]
     """
-    n = _agents(agents)
+    n = _validate_agents(agents)
     ring = np.arange(n)
-    return simple(n, (ring, (ring + 1) % n))
+    return build_simple_graph(n, (ring, (ring + 1) % n))
 
 
 def path(agents: int) -> Graph:
@@ -68,9 +69,9 @@ def path(agents: int) -> Graph:
 
     agents: how many, at least 1.
     """
-    n = _agents(agents)
+    n = _validate_agents(agents)
     line = np.arange(n)
-    return simple(n, (line[:-1], line[1:]))
+    return build_simple_graph(n, (line[:-1], line[1:]))
 
 
 def star(agents: int) -> Graph:
@@ -78,9 +79,9 @@ def star(agents: int) -> Graph:
 
     agents: how many in all, at least 1.
     """
-    n = _agents(agents)
+    n = _validate_agents(agents)
     leaves = np.arange(1, n)
-    return simple(n, (np.zeros_like(leaves), leaves))
+    return build_simple_graph(n, (np.zeros_like(leaves), leaves))
 
 
 def grid(rows: int, columns: int) -> Graph:
@@ -91,10 +92,10 @@ def grid(rows: int, columns: int) -> Graph:
     >>> posse.networks.grid(2, 3).neighbours(0).tolist()
     [1, 3]
     """
-    seats = _seats(rows, columns)
+    seats = _number_seats(rows, columns)
     right = (seats[:, :-1], seats[:, 1:])
     down = (seats[:-1], seats[1:])
-    return simple(seats.size, right, down)
+    return build_simple_graph(seats.size, right, down)
 
 
 def torus(rows: int, columns: int) -> Graph:
@@ -102,10 +103,10 @@ def torus(rows: int, columns: int) -> Graph:
 
     rows, columns: of agents, at least 1 each; agent `r * columns + c` sits at row r, column c.
     """
-    seats = _seats(rows, columns)
+    seats = _number_seats(rows, columns)
     right = (seats, np.roll(seats, -1, axis=1))
     down = (seats, np.roll(seats, -1, axis=0))
-    return simple(seats.size, right, down)
+    return build_simple_graph(seats.size, right, down)
 
 
 def regular_ring(agents: int, k: int) -> Graph:
@@ -114,13 +115,13 @@ def regular_ring(agents: int, k: int) -> Graph:
     agents: how many.
     k: neighbours on each side, at least 1.
     """
-    n = _agents(agents)
+    n = _validate_agents(agents)
     k = validation.validate_integer("k", k, at_least=1)
     if 2 * k >= n:
         raise ValueError(f"k must satisfy 2 k < agents (k neighbours on each side), got {k=}, {n=}")
     _check_links(n * k, "agents or a smaller k", _LINK)
     ring = np.arange(n)
-    return simple(n, *((ring, (ring + step) % n) for step in range(1, k + 1)))
+    return build_simple_graph(n, *((ring, (ring + step) % n) for step in range(1, k + 1)))
 
 
 def hypercube(dimension: int) -> Graph:
@@ -130,7 +131,9 @@ def hypercube(dimension: int) -> Graph:
     """
     dimension = validation.validate_integer("dimension", dimension, at_least=0, at_most=20)
     corners = np.arange(2**dimension)
-    return simple(corners.size, *((corners, corners ^ (1 << bit)) for bit in range(dimension)))
+    return build_simple_graph(
+        corners.size, *((corners, corners ^ (1 << bit)) for bit in range(dimension))
+    )
 
 
 def erdos_renyi(agents: int, p: float, seed: Seed = 0) -> Graph:
@@ -146,9 +149,9 @@ def erdos_renyi(agents: int, p: float, seed: Seed = 0) -> Graph:
     """
     import networkx as nx
 
-    n = _agents(agents)
+    n = _validate_agents(agents)
     p = validation.validate_number("p", p, at_least=0, at_most=1)
-    seed = _seed(seed)
+    seed = _validate_seed(seed)
     _check_links(n * (n - 1) / 2 * p, "agents or a smaller p")
     return from_networkx(nx.fast_gnp_random_graph(n, p, seed=seed))
 
@@ -163,12 +166,12 @@ def watts_strogatz(agents: int, k: int, p: float, seed: Seed = 0) -> Graph:
     """
     import networkx as nx
 
-    n = _agents(agents)
+    n = _validate_agents(agents)
     k = validation.validate_integer("k", k, at_least=2)
     if k % 2 or k >= n:
         raise ValueError(f"k must be even and below agents={n} (k/2 on each side), got {k}")
     p = validation.validate_number("p", p, at_least=0, at_most=1)
-    seed = _seed(seed)
+    seed = _validate_seed(seed)
     _check_links(n * k / 2, "agents or a smaller k")
     return from_networkx(nx.watts_strogatz_graph(n, k, p, seed=seed))
 
@@ -184,7 +187,7 @@ def barabasi_albert(agents: int, m: int, seed: Seed = 0) -> Graph:
 
     n = validation.validate_integer("agents", agents, at_least=2)
     m = validation.validate_integer("m", m, at_least=1, at_most=n - 1)
-    seed = _seed(seed)
+    seed = _validate_seed(seed)
     _check_links((n - m) * m, "agents or a smaller m")
     return from_networkx(nx.barabasi_albert_graph(n, m, seed=seed))
 
@@ -198,9 +201,9 @@ def random_regular(agents: int, degree: int, seed: Seed = 0) -> Graph:
     """
     import networkx as nx
 
-    n = _agents(agents)
+    n = _validate_agents(agents)
     degree = validation.validate_integer("degree", degree, at_least=0, at_most=n - 1)
-    seed = _seed(seed)
+    seed = _validate_seed(seed)
     if n * degree % 2:
         raise ValueError(f"agents * degree must be even, got agents={n} and {degree=}")
     _check_links(n * degree / 2, "agents or a smaller degree")
@@ -216,24 +219,24 @@ def random_geometric(agents: int, radius: float, seed: Seed = 0) -> Graph:
     """
     import networkx as nx
 
-    n = _agents(agents)
+    n = _validate_agents(agents)
     radius = validation.validate_number("radius", radius, above=0)
-    seed = _seed(seed)
-    _check_links(n * (n - 1) / 2 * share_linked(radius), "agents or a smaller radius")
+    seed = _validate_seed(seed)
+    _check_links(n * (n - 1) / 2 * link_probability(radius), "agents or a smaller radius")
     return from_networkx(nx.random_geometric_graph(n, radius, seed=seed))
 
 
-def share_linked(radius: float) -> float:
-    """The probability that two uniform places of the unit square are no further apart than this.
+def link_probability(radius: float) -> float:
+    """Return the probability that two uniform points of the unit square are within the radius.
 
-    It grows with the radius; beyond 1 it is at least that at 1, which is given.
+    For radii above 1 it returns the value at 1, a lower bound.
     """
     r = min(radius, 1.0)
     return r**2 * (np.pi - 8 * r / 3 + r**2 / 2)
 
 
 def from_edges(edges: Any, agents: int | None = None) -> Graph:
-    """The given links and no others; one given twice, or in both directions, counts once.
+    """The given links; a duplicate, or the reverse of another, counts once.
 
     edges: pairs of agents, (E, 2), numbered from 0.
     agents: how many; None takes the largest number in edges plus one.
@@ -253,7 +256,7 @@ def from_edges(edges: Any, agents: int | None = None) -> Graph:
             f"got shape {pairs.shape} of {pairs.dtype}"
         )
     pairs = pairs.astype(np.int64)
-    n = _agents(int(pairs.max(initial=0)) + 1 if agents is None else agents)
+    n = _validate_agents(int(pairs.max(initial=0)) + 1 if agents is None else agents)
     outside = (pairs < 0) | (pairs >= n)
     if outside.any():
         label = pairs[outside][0]
@@ -261,29 +264,29 @@ def from_edges(edges: Any, agents: int | None = None) -> Graph:
     loops = pairs[pairs[:, 0] == pairs[:, 1]]
     if loops.size:
         raise ValueError(f"edges must join two different agents, got {tuple(loops[0].tolist())}")
-    return simple(n, (pairs[:, 0], pairs[:, 1]))
+    return build_simple_graph(n, (pairs[:, 0], pairs[:, 1]))
 
 
 def from_networkx(graph: nx.Graph[Any]) -> Graph:
-    """The links of a NetworkX graph, without what they carry; agent i is the i-th of its nodes."""
+    """Return the links of a NetworkX graph without attributes; agent i is its i-th node."""
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
         raise ValueError(
             f"graph must be one such as networkx.petersen_graph(), "
             f"got {validation.format_value(graph)}"
         )
-    for unsuitable, found, advice in (
+    for requirement, is_unsuitable, advice in (
         ("undirected", graph.is_directed(), "call .to_undirected() first"),
         ("simple", graph.is_multigraph(), "call networkx.Graph(graph) first"),
     ):
-        if found:
-            raise ValueError(f"graph must be {unsuitable}, got {graph}: {advice}")
+        if is_unsuitable:
+            raise ValueError(f"graph must be {requirement}, got {graph}: {advice}")
     order = {node: i for i, node in enumerate(graph.nodes)}
     pairs = [(order[i], order[j]) for i, j in graph.edges]
     return from_edges(np.array(pairs, dtype=np.int64).reshape(-1, 2), agents=len(order))
 
 
-def edge_weights(graph: nx.Graph[Any], weight: str) -> dict[tuple[int, int], float]:
-    """The attribute `weight` of each edge of a NetworkX graph, by its two agents."""
+def read_edge_weights(graph: nx.Graph[Any], weight: str) -> dict[tuple[int, int], float]:
+    """Return the attribute `weight` of each edge of a NetworkX graph, by its two agents."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     edges: list[tuple[Any, Any, Any]] = list(graph.edges(data=weight))
     for i, j, value in edges:
@@ -293,8 +296,8 @@ def edge_weights(graph: nx.Graph[Any], weight: str) -> dict[tuple[int, int], flo
     return {(order[i], order[j]): float(value) for i, j, value in edges}
 
 
-def n_components(graph: Graph) -> int:
-    """The number of connected parts of a graph."""
+def count_components(graph: Graph) -> int:
+    """Count the connected components of a graph."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -303,24 +306,25 @@ def n_components(graph: Graph) -> int:
     return int(connected_components(one_way, directed=False, return_labels=False))
 
 
-def simple(n_agents: int, *pairs: tuple[IntArray, IntArray]) -> Graph:
-    """A graph from arrays of ends; self-loops are dropped and double links made one."""
+def build_simple_graph(n_agents: int, *pairs: tuple[IntArray, IntArray]) -> Graph:
+    """Build a graph from arrays of ends, without self-loops and duplicate links."""
     first = np.concatenate([i.ravel() for i, _ in pairs] or [np.empty(0, dtype=np.int64)])
     second = np.concatenate([j.ravel() for _, j in pairs] or [np.empty(0, dtype=np.int64)])
+    # a link (i, j), i < j, as one number i N + j, so that sorting and deduplication are one pass
     keys = np.minimum(first, second) * n_agents + np.maximum(first, second)
-    keys = np.sort(keys[first != second])  # ten times faster here than np.unique
+    keys = np.sort(keys[first != second])  # ten times faster than np.unique here
     keys = keys[np.diff(keys, prepend=-1) > 0]
     edges = np.stack(np.divmod(keys, n_agents), axis=1)
     edges.setflags(write=False)
     return Graph(n_agents, edges)
 
 
-def _agents(value: Any) -> int:
+def _validate_agents(value: Any) -> int:
     return validation.validate_integer("agents", value, at_least=1, at_most=_MOST_AGENTS)
 
 
 def _check_links(expected: float, fewer: str, bytes_a_link: int = _NETWORKX_LINK) -> None:
-    """Refuse a graph of more links than memory holds, before any is drawn."""
+    """Refuse a graph with more links than fit in memory, before it is built."""
     needed = expected * bytes_a_link / 1e9
     room = detect_memory()
     if needed > room:
@@ -330,7 +334,7 @@ def _check_links(expected: float, fewer: str, bytes_a_link: int = _NETWORKX_LINK
         )
 
 
-def _seed(value: Any) -> int:
+def _validate_seed(value: Any) -> int:
     if value is None or isinstance(value, str):
         raise ValueError(
             "seed must be a whole number at least 0 for one graph in all runs, or 'run' for a "
@@ -339,7 +343,7 @@ def _seed(value: Any) -> int:
     return validation.validate_integer("seed", value, at_least=0)
 
 
-def _seats(rows: Any, columns: Any) -> IntArray:
+def _number_seats(rows: Any, columns: Any) -> IntArray:
     shape = (
         validation.validate_integer("rows", rows, at_least=1),
         validation.validate_integer("columns", columns, at_least=1),
@@ -350,7 +354,7 @@ def _seats(rows: Any, columns: Any) -> IntArray:
     return np.arange(shape[0] * shape[1]).reshape(shape)
 
 
-# Each builder brings a small instance of itself, on which the law tests run.
+# Each builder with the arguments of a small instance, on which the law tests run.
 _BUILDERS: tuple[tuple[Callable[..., Graph], Mapping[str, Any]], ...] = (
     (complete, {"agents": 6}),
     (cycle, {"agents": 7}),

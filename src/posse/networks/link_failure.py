@@ -1,4 +1,4 @@
-"""Link failure: every link is down with a fixed probability, anew each round."""
+"""Link failure: in each round every link is down with a fixed probability."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ class LinkFailure:
         validation.validate_choice("normalise", self.normalise, ("full", "realised"))
 
     def check(self, network: Network) -> None:
-        """The weights must be symmetric, since a link fails for both its ends."""
+        """Refuse asymmetric weights, since a link fails for both its ends."""
         if self.normalise == "realised" and network.rule != "max-degree":
             raise ValueError(
                 "normalise 'realised' is defined for the weights 'max-degree' only, "
                 f"got {network.rule!r}"
             )
         if isinstance(network.rule, rules.Matrix):
-            network.link_weights  # noqa: B018 (refuses asymmetric matrices)
+            # the property raises for asymmetric matrices
+            network.link_weights  # noqa: B018
 
     def expected_links(self, network: Network) -> FloatArray:
         """The links (E,) of E[W(t)]: a link is up with probability 1 - p."""
@@ -53,7 +54,7 @@ class LinkFailure:
         return (1 - self.p) * network.link_weights
 
     def sampler(self, network: Network, n_runs: int) -> Sampler:
-        """One uniform a link, run and round; the positions of the entries are laid out once."""
+        """Return a sampler: one uniform per link, run and round; the sparsity pattern is reused."""
         from scipy.sparse import csr_array
 
         n_agents = network.n_agents
@@ -61,8 +62,9 @@ class LinkFailure:
         realised = self.normalise == "realised"
         links = np.ones(n_links) if realised else network.link_weights
 
-        # Which link fills each stored entry; diagonal and missing entries point to a last, zero one
-        numbers = rules.assemble(network.topology, np.arange(1.0, n_links + 1))
+        # `source` maps each stored entry to its link; diagonal and missing entries map to an extra
+        # last link of weight zero.
+        numbers = rules.assemble_matrix(network.topology, np.arange(1.0, n_links + 1))
         numbers.setdiag(0)
         dense = rules.is_dense(n_agents, numbers.nnz)
         entries = numbers.toarray().ravel() if dense else numbers.data
@@ -89,6 +91,7 @@ class LinkFailure:
                 scale = 1 / (1 + sums.max(axis=1, keepdims=True))
                 values = values * scale
                 sums = sums * scale
+            # The diagonal takes the weight of failed links: W(t) stays doubly stochastic.
             values[:, diagonal] = 1 - sums
             if dense:
                 return as_operator(values.reshape(n_runs, n_agents, n_agents))

@@ -1,6 +1,7 @@
-"""A network: who talks to whom, how much, and when; a recipe with its matrices computed on demand.
+"""The network: agents, links, weights and dynamics, stored as a recipe.
 
-Networks print, compare and hash by recipe, and travel as plain data (TOML, JSON).
+The fields are the arguments of builders; graphs and matrices are computed on demand and cached.
+Hence networks print, compare and hash by recipe, and serialize as plain data (TOML, JSON).
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from posse import validation
-from posse.networks import describe as facts
-from posse.networks import graphs, serialization, spectrum
+from posse.networks import describe, graphs, serialization, spectrum
 from posse.networks import weights as rules
-from posse.networks.dynamics import Draw, Dynamics, drawing, is_own
+from posse.networks.dynamics import DrawWeights, Dynamics, create_sampler, is_user_defined
 from posse.networks.gossip import Gossip
 from posse.networks.graphs import GRAPHS, Graph, IntArray
 from posse.networks.link_failure import LinkFailure
@@ -28,8 +28,9 @@ from posse.randomness import create_generator
 
 _FRESH = "this network is a fresh graph in every run"
 
-# Arguments in one plain form, by the annotations of the builders.
-_PLAIN: dict[str, Callable[[Any], Any]] = {
+# Converters of arguments to one plain type, by the annotations of the builders: networks compare
+# by their arguments, so cycle(5) must equal cycle(np.int64(5)).
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "int": int,
     "float": float,
     "Seed": lambda seed: seed if seed == graphs.RUN else int(seed),
@@ -37,7 +38,7 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
 
 
 class _Disconnected(ValueError):
-    """A graph that falls into parts."""
+    """The error for a graph with several components, which a new draw may not have."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,57 +67,60 @@ class Network:
                 self._refuse_disconnected()
         elif self.is_recipe:
             raise ValueError(f"weights of {self.graph} must be a rule's name, since {_FRESH}")
-        else:  # connected by its own check, if any
-            self._refuse_foreign_links(self.rule.graph())
+        else:  # the matrix validates connectedness itself, unless check=False
+            self._refuse_foreign_links(self.rule.to_graph())
         validation.validate_methods(
             "dynamics", self.dynamics, ["sampler"], "posse.networks.Gossip()"
         )
-        # one's own need no check, and may ask about the graph: each run's then
-        if hasattr(self.dynamics, "check") and not (self.is_recipe and is_own(self.dynamics)):
+        # User-defined dynamics may lack `check`, and may inspect the graph: if it is random in
+        # every run, the graph of each run is checked instead.
+        if hasattr(self.dynamics, "check") and not (
+            self.is_recipe and is_user_defined(self.dynamics)
+        ):
             self.dynamics.check(self)
 
     def weighted(self, rule: Any) -> Network:
-        """The same graph with other weights: the name of a rule, or a matrix (N, N)."""
-        named = isinstance(rule, (str, Matrix))
-        return dataclasses.replace(self, rule=rule if named else Matrix.of(rule))
+        """Return the same graph with other weights: the name of a rule, or a matrix (N, N)."""
+        is_rule = isinstance(rule, (str, Matrix))
+        return dataclasses.replace(self, rule=rule if is_rule else Matrix.from_matrix(rule))
 
     def gossip(self) -> Network:
-        """The same graph where one random link a round averages its two agents, eq. `gossip`."""
-        return self._with(Gossip())
+        """Return the same graph with gossip: one random link per round averages, eq. `gossip`."""
+        return self._with_dynamics(Gossip())
 
     def failing(self, p: float, normalise: str = "full") -> Network:
-        """The same network where each link fails with probability p each round, independently."""
-        return self._with(LinkFailure(p, normalise))
+        """Return the same network where each link fails with probability p in each round."""
+        return self._with_dynamics(LinkFailure(p, normalise))
 
     def varying(self, dynamics: Any) -> Network:
-        """The same graph with dynamics of one's own: any object with `sampler(network, n_runs)`.
+        """Return the same graph with user-defined dynamics, with `sampler(network, n_runs)`.
 
-        That returns a function, called once a round as `draw(randomness)` or, if it takes a second
-        argument, `draw(randomness, t)` with the round t = 1, 2, ...; see `Dynamics` for the rest.
+        It returns a function that is called once a round as `draw(randomness)` or, if it takes a
+        second argument, `draw(randomness, t)` with the round t = 1, 2, ...; see `Dynamics`.
         """
-        return self._with(dynamics)
+        return self._with_dynamics(dynamics)
 
-    def sampler(self, n_runs: int) -> Draw:
-        """A function `draw(randomness, t)` to call once a round for W(t) of R = n_runs runs.
+    def sampler(self, n_runs: int) -> DrawWeights:
+        """Return a function `draw(randomness, t)` that draws W(t) of R = n_runs runs.
 
-        `draw(randomness)` counts the rounds itself. What it returns mixes agents by `weights @ x`
-        for x of shape (..., R, N, K).
+        Call it once a round; `draw(randomness)` counts the rounds itself. The result mixes agents
+        by `weights @ x` for x of shape (..., R, N, K).
         """
         self._refuse_recipe()
-        return drawing(
+        return create_sampler(
             self.dynamics, self, validation.validate_integer("n_runs", n_runs, at_least=1)
         )
 
     @property
     def is_recipe(self) -> bool:
-        """Whether a fresh graph is drawn in every run (`seed="run"`), each by `of_run`."""
+        """Whether every run has a new random graph (`seed="run"`), which `of_run` draws."""
         return dict(self.arguments).get("seed") == graphs.RUN
 
     def of_run(self, seed: int, run: int, most_draws: int = 10_000) -> Network:
-        """The network of one run: of a random graph with `seed="run"` that run's own draw.
+        """Return the network of one run: for a random graph with `seed="run"` a draw of its own.
 
-        A draw that is not connected is drawn again, so it is the random graph given that it is
-        connected; refused after `most_draws`. Any other network is itself in all runs.
+        A draw that is not connected is repeated, so the result is the random graph conditional on
+        being connected; refused after `most_draws`. Any other network returns itself.
         """
         if not self.is_recipe:
             return self
@@ -127,19 +131,19 @@ class Network:
                 return dataclasses.replace(self, arguments=tuple(drawn.items()))
             except _Disconnected:
                 continue
-        denser = list(drawn)[1]  # of every random graph the second argument makes it denser
+        denser = list(drawn)[1]  # the second argument of every random graph makes it denser
         raise ValueError(
             f"{self} must be connected, but {most_draws} draws for run {run} were not: "
             f"raise {denser}"
         )
 
     def to_data(self) -> dict[str, Any]:
-        """The recipe as plain data, without what is left at its default."""
+        """Encode the recipe as plain data, without fields at their defaults."""
         return serialization.encode_network(self)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Network:
-        """The network of plain data, as from `to_data` or a TOML table."""
+        """Decode a network from plain data, as from `to_data` or a TOML table."""
         return cls(**serialization.decode_network(data))
 
     @functools.cached_property
@@ -150,7 +154,7 @@ class Network:
 
     @property
     def n_agents(self) -> int:
-        """N."""
+        """N, the number of agents."""
         return dict(self.arguments)["agents"] if self.is_recipe else self.topology.n_agents
 
     @property
@@ -161,7 +165,7 @@ class Network:
     @functools.cached_property
     def degrees(self) -> IntArray:
         """The number of neighbours of each agent, (N,)."""
-        return rules.degrees(self.topology)
+        return rules.count_degrees(self.topology)
 
     @property
     def max_degree(self) -> int:
@@ -169,17 +173,17 @@ class Network:
         return int(self.degrees.max())
 
     def neighbours(self, agent: int) -> IntArray:
-        """The agents linked to this one, in order; unlike the paper's N(i), without itself."""
+        """Return the agents linked to this one, sorted; unlike the paper's N(i), without itself."""
         agent = validation.validate_integer("agent", agent, at_least=0, at_most=self.n_agents - 1)
-        starts, others = self._adjacency
-        return others[starts[agent] : starts[agent + 1]]
+        starts, neighbours = self._adjacency
+        return neighbours[starts[agent] : starts[agent + 1]]
 
     @functools.cached_property
     def link_weights(self) -> FloatArray:
-        """The weight of each link, (E,): all there is to know of symmetric weights."""
+        """The weight of each link, (E,), which determines symmetric weights completely."""
         if not isinstance(self.rule, Matrix):
             return WEIGHT_RULES[self.rule](self.topology)
-        matrix = self.rule.csr()
+        matrix = self.rule.to_csr()
         if not (self.is_stochastic and rules.is_symmetric(matrix)):
             raise ValueError(
                 "matrix must be symmetric and doubly stochastic for links to fail (a link fails "
@@ -192,15 +196,15 @@ class Network:
     def weights(self) -> Any:
         """W (N, N), read-only: an ndarray when small or dense, else a CSR array."""
         if isinstance(self.rule, Matrix):
-            return rules.stored(self.rule.csr())
-        return rules.stored(rules.assemble(self.topology, self.link_weights))
+            return rules.freeze_matrix(self.rule.to_csr())
+        return rules.freeze_matrix(rules.assemble_matrix(self.topology, self.link_weights))
 
     @functools.cached_property
     def expected_weights(self) -> Any:
         """E[W(t)] (N, N), dense or sparse like `weights`."""
         if self.dynamics == STATIC:
             return self.weights
-        return rules.stored(rules.assemble(self.topology, self.expected_links))
+        return rules.freeze_matrix(rules.assemble_matrix(self.topology, self.expected_links))
 
     @property
     def expected_links(self) -> FloatArray:
@@ -227,7 +231,7 @@ class Network:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether W is known to be 1/N everywhere, so that a merge is a mean."""
+        """Whether W is 1/N everywhere by construction, so that a merge is a mean."""
         complete = 2 * len(self.edges) == self.n_agents * (self.n_agents - 1)
         return complete and self.rule in ("max-degree", "metropolis")
 
@@ -236,7 +240,7 @@ class Network:
         """Whether W is doubly stochastic, as all but unchecked matrices are."""
         if not isinstance(self.rule, Matrix) or self.rule.check:
             return True
-        sums = [self.rule.csr().sum(axis=axis) for axis in (0, 1)]
+        sums = [self.rule.to_csr().sum(axis=axis) for axis in (0, 1)]
         return bool(abs(np.array(sums) - 1).max() <= rules.TOLERANCE)
 
     def __repr__(self) -> str:
@@ -248,33 +252,34 @@ class Network:
         return f"{self.graph}({', '.join(words)})"
 
     def _repr_html_(self) -> str:
-        return facts.as_html(self)
+        return describe.render_html(self)
 
     @functools.cached_property
     def _adjacency(self) -> tuple[IntArray, IntArray]:
-        """Where each agent's neighbours begin (N + 1,), and all neighbours (2 E,) in order."""
+        """The start of each agent's neighbours (N + 1,), and all neighbours (2 E,), as in CSR."""
         ends = np.concatenate([self.edges, self.edges[:, ::-1]])
-        others = ends[np.lexsort((ends[:, 1], ends[:, 0])), 1]
-        others.setflags(write=False)
-        return np.concatenate([[0], np.cumsum(self.degrees)]), others
+        neighbours = ends[np.lexsort((ends[:, 1], ends[:, 0])), 1]
+        neighbours.setflags(write=False)
+        return np.concatenate([[0], np.cumsum(self.degrees)]), neighbours
 
     def _plain_arguments(self) -> serialization.Arguments:
-        """The arguments, checked by building the graph, in one plain form that compares well."""
+        """Return the arguments in one plain form that compares, validated by building the graph."""
         build = GRAPHS[self.graph]
-        given = serialization.bind_arguments(build, dict(self.arguments), self.graph)
-        fresh = given.get("seed") == graphs.RUN
-        graph = build(**(given | {"seed": 0} if fresh else given))
-        if not fresh:  # The graph is in hand: keep it, under the name of the cached property
+        arguments = serialization.bind_arguments(build, dict(self.arguments), self.graph)
+        fresh = arguments.get("seed") == graphs.RUN
+        graph = build(**(arguments | {"seed": 0} if fresh else arguments))
+        # The graph is built already: store it under the name of the cached property.
+        if not fresh:
             self.__dict__["topology"] = graph
         plain = {
-            name: _PLAIN.get(p.annotation, lambda value: value)(given[name])
+            name: _CONVERTERS.get(p.annotation, lambda value: value)(arguments[name])
             for name, p in inspect.signature(build).parameters.items()
         }
         if "edges" in plain:
             plain |= {"edges": validation.FrozenArray(graph.edges), "agents": graph.n_agents}
         return tuple(plain.items())
 
-    def _with(self, dynamics: Dynamics) -> Network:
+    def _with_dynamics(self, dynamics: Dynamics) -> Network:
         if self.dynamics != STATIC:
             raise ValueError(
                 f"dynamics do not chain: {self} cannot have {dynamics!r} as well, "
@@ -283,16 +288,16 @@ class Network:
         return dataclasses.replace(self, dynamics=dynamics)
 
     def _refuse_disconnected(self) -> None:
-        parts = graphs.n_components(self.topology)
+        parts = graphs.count_components(self.topology)
         if parts > 1:
             names = [name for name, _ in self.arguments]
-            # Of every random graph the second argument is the one that makes it denser
+            # The second argument of every random graph makes it denser.
             advice = f"raise {names[1]} or try another seed" if "seed" in names else "add links"
             raise _Disconnected(f"{self} must be connected, but has {parts} components: {advice}")
 
     def _refuse_recipe(self) -> None:
         if self.is_recipe:
-            raise ValueError(f"{_FRESH}: ask network.of_run(seed, run)")
+            raise ValueError(f"{_FRESH}: use network.of_run(seed, run)")
 
     def _refuse_foreign_links(self, support: Graph) -> None:
         if support.n_agents != self.n_agents:

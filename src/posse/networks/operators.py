@@ -1,7 +1,7 @@
-"""Operators: what `weights @ belief` needs for beliefs of shape (..., N, K).
+"""Operators: weights that mix agents by `weights @ belief`, for beliefs of shape (..., N, K).
 
-A dense (N, N), or (R, N, N) for R runs, is its own operator: NumPy's matmul does just this.
-Every other operator here returns a new array of the shape of x as well.
+A dense array (N, N), or (R, N, N) for R runs, is an operator by NumPy's matmul. Every other
+operator here returns a new array of the shape of x as well.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-# Entries of a block-diagonal matrix: enough to forget the overhead of a call (6 microseconds),
+# Entries of a block-diagonal matrix: enough to amortise the overhead of a call (6 microseconds),
 # few enough to stay in the cache.
 _BLOCK_ENTRIES = 2**16
 
 
 class Operator(Protocol):
-    """Anything that mixes the agents: `weights @ x` for x (..., N, K), eq. `merge_posteriors`."""
+    """An object that mixes the agents: `weights @ x` for x (..., N, K), eq. `merge_posteriors`."""
 
     def __matmul__(self, x: FloatArray, /) -> FloatArray:
-        """The mixed x, of the same shape."""
+        """Return the mixed x, of the same shape."""
 
 
-class Uniform:
-    """All weights 1/N: everybody gets the mean, as a read-only view of one row."""
+class UniformWeights:
+    """All weights 1/N: every agent gets the mean, as a read-only view of one row."""
 
     def __init__(self, n_agents: int) -> None:
         self.n_agents = n_agents
 
-    def links(self, n_runs: int) -> IntArray:
-        """The directed links in use in each run, (R,)."""
+    def count_links(self, n_runs: int) -> IntArray:
+        """Count the directed links in use in each run, (R,)."""
         return np.full(n_runs, self.n_agents * (self.n_agents - 1))
 
     def __matmul__(self, x: FloatArray) -> FloatArray:
         n_agents = x.shape[-2]
-        # A product with a row of 1/N takes a fifth of the time of x.mean(axis=-2)
+        # A product with a row of 1/N takes a fifth of the time of x.mean(axis=-2).
         return np.broadcast_to(np.full((1, n_agents), 1 / n_agents) @ x, x.shape)
 
 
-class Sparse:
+class SparseWeights:
     """One CSR matrix (N, N) for all leading axes, applied to many of them at a time."""
 
     def __init__(self, weights: csr_array[Any, tuple[int, int]]) -> None:
@@ -53,10 +53,10 @@ class Sparse:
         self._blocks: dict[int, csr_array[Any, tuple[int, int]]] = {}
         self._links: int | None = None
 
-    def links(self, n_runs: int) -> IntArray:
-        """The directed links in use in each run, (R,); W does not change, so counted once."""
+    def count_links(self, n_runs: int) -> IntArray:
+        """Count the directed links in use in each run, (R,); W is constant, so count once."""
         if self._links is None:
-            self._links = int(_off_diagonal(self.weights)[1].sum())
+            self._links = int(_find_off_diagonal(self.weights)[1].sum())
         return np.full(n_runs, self._links)
 
     def __matmul__(self, x: FloatArray) -> FloatArray:
@@ -64,11 +64,11 @@ class Sparse:
         flat = x.reshape(-1, n_arms)
         step = max(1, _BLOCK_ENTRIES // max(1, self.weights.nnz)) * n_agents
         parts = [flat[start : start + step] for start in range(0, len(flat), step)]
-        mixed = [self._block(len(part) // n_agents) @ part for part in parts]
+        mixed = [self._repeat_diagonally(len(part) // n_agents) @ part for part in parts]
         return (mixed[0] if len(mixed) == 1 else np.concatenate(mixed)).reshape(x.shape)
 
-    def _block(self, copies: int) -> csr_array[Any, tuple[int, int]]:
-        """The matrix repeated along a diagonal: one call instead of many small ones."""
+    def _repeat_diagonally(self, copies: int) -> csr_array[Any, tuple[int, int]]:
+        """Return the matrix repeated along a diagonal: one product instead of many small ones."""
         from scipy.sparse import csr_array, eye_array, kron
 
         if copies not in self._blocks:
@@ -82,9 +82,9 @@ class SparseRuns:
     def __init__(self, blocks: csr_array[Any, tuple[int, int]]) -> None:
         self.blocks = blocks
 
-    def links(self, n_runs: int) -> IntArray:
-        """The directed links in use in each run, (R,)."""
-        rows, in_use = _off_diagonal(self.blocks)
+    def count_links(self, n_runs: int) -> IntArray:
+        """Count the directed links in use in each run, (R,)."""
+        rows, in_use = _find_off_diagonal(self.blocks)
         n_agents = self.blocks.shape[0] // n_runs
         return np.bincount(rows[in_use] // n_agents, minlength=n_runs)
 
@@ -93,15 +93,15 @@ class SparseRuns:
         return np.stack([self.blocks @ layer for layer in layers]).reshape(x.shape)
 
 
-class Pairs:
+class GossipPairs:
     """Gossip, eq. `gossip`: in run r agents first[r] and second[r] (R,) both take their average."""
 
     def __init__(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> None:
         self.first = first
         self.second = second
 
-    def links(self, n_runs: int) -> IntArray:
-        """The directed links in use in each run, (R,): both agents of a pair tell each other."""
+    def count_links(self, n_runs: int) -> IntArray:
+        """Count the directed links in use in each run, (R,): a pair sends both ways."""
         return np.full(n_runs, 2)
 
     def __matmul__(self, x: FloatArray) -> FloatArray:
@@ -114,40 +114,40 @@ class Pairs:
 
 
 def as_operator(weights: Any) -> Operator:
-    """Weights as an operator: an ndarray, a SciPy sparse matrix or array, or an operator."""
+    """Return weights as an operator: an ndarray, a SciPy sparse matrix, or an operator."""
     if hasattr(weights, "tocsr"):
-        return Sparse(weights.tocsr())
+        return SparseWeights(weights.tocsr())
     if isinstance(weights, np.ndarray):
-        return np.asarray(weights)  # np.matrix knows two axes only
+        return np.asarray(weights)  # np.matrix has two axes only
     operator: Operator = weights
     return operator
 
 
 def as_matrix(weights: Any, n_agents: int, n_runs: int = 1) -> FloatArray:
-    """W(t) as a plain array, whatever an algorithm was handed: (N, N), or (R, N, N) by run.
+    """Return W(t) as a dense array, from any operator: (N, N), or (R, N, N) by run.
 
-    For algorithms of one's own that need entries of W and not only `weights @ x`; it takes memory
-    for all entries, where most networks are sparse.
+    User-defined algorithms may need entries of W and not only `weights @ x`. The array holds all
+    entries, while most networks are sparse.
     """
     if isinstance(weights, np.ndarray):
         return np.asarray(weights, dtype=np.float64)
-    if isinstance(weights, Sparse) or hasattr(weights, "tocsr"):
-        matrix = weights.weights if isinstance(weights, Sparse) else weights
+    if isinstance(weights, SparseWeights) or hasattr(weights, "tocsr"):
+        matrix = weights.weights if isinstance(weights, SparseWeights) else weights
         return np.asarray(matrix.toarray(), dtype=np.float64)
-    if isinstance(weights, Uniform):
+    if isinstance(weights, UniformWeights):
         return np.full((n_agents, n_agents), 1 / n_agents)
     identity = np.broadcast_to(np.eye(n_agents), (n_runs, n_agents, n_agents))
     return np.asarray(weights @ identity, dtype=np.float64)
 
 
-def links_in_use(weights: Any, n_runs: int, n_agents: int | None = None) -> IntArray:
-    """How many directed links W(t) uses in each run, (R,): i hears j, j != i, W(t)_ij != 0.
+def count_links_in_use(weights: Any, n_runs: int, n_agents: int | None = None) -> IntArray:
+    """Count the directed links of W(t) in each run, (R,): j sends to i if j != i, W(t)_ij != 0.
 
-    `n_agents` is asked for by operators of one's own only, which have no shape.
+    `n_agents` is needed only for user-defined operators, which have no shape.
     """
     operator = as_operator(weights)
-    if isinstance(operator, Uniform | Sparse | SparseRuns | Pairs):
-        return operator.links(n_runs)
+    if isinstance(operator, UniformWeights | SparseWeights | SparseRuns | GossipPairs):
+        return operator.count_links(n_runs)
     n_agents = getattr(weights, "shape", (n_agents,))[-1]
     if n_agents is None:
         raise ValueError(f"n_agents must be given for weights without a shape, got {weights!r}")
@@ -157,9 +157,9 @@ def links_in_use(weights: Any, n_runs: int, n_agents: int | None = None) -> IntA
     return np.broadcast_to(np.asarray(used, dtype=np.int64), (n_runs,))
 
 
-def _off_diagonal(
+def _find_off_diagonal(
     weights: csr_array[Any, tuple[int, int]],
 ) -> tuple[IntArray, NDArray[np.bool_]]:
-    """The row of every stored entry, and which are weights between two agents and not zero."""
+    """Return the row of every stored entry, and which entries are non-zero off the diagonal."""
     rows = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
     return rows, (weights.indices != rows) & (weights.data != 0)

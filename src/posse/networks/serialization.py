@@ -1,4 +1,4 @@
-"""Recipes of networks as plain data, for TOML and JSON files, and back."""
+"""Encode the recipe of a network as plain data, for TOML and JSON files, and decode it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Arguments = tuple[tuple[str, Any], ...]
 
 
 def encode_network(network: Network) -> dict[str, Any]:
-    """The recipe of a network as plain data, without what is left at its default."""
+    """Encode the recipe of a network as plain data, without fields at their defaults."""
     data: dict[str, Any] = {"graph": network.graph}
     for name, value in network.arguments:
         data[name] = value.values.tolist() if isinstance(value, validation.FrozenArray) else value
@@ -39,9 +39,10 @@ def encode_network(network: Network) -> dict[str, Any]:
 
 
 def decode_network(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a Network from plain data, as from `write` or by hand."""
+    """Decode the fields of a Network from plain data, as from `encode_network` or by hand."""
     settings = dict(_validate_table("network", data))
     name = settings.pop("graph", None)
+    # Files may write "regular-ring" for the builder `regular_ring`.
     name = name.replace("-", "_") if isinstance(name, str) else name
     name = validation.validate_choice("graph", name, [*GRAPHS, "from_matrix"])
     fields = {"dynamics": _decode_dynamics(settings.pop("dynamics", "static"))}
@@ -61,26 +62,28 @@ def decode_network(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get_matrix_arguments(rule: Matrix) -> Arguments:
-    """The arguments of `from_edges` for the links of a matrix."""
-    graph = rule.graph()
+    """Return the arguments of `from_edges` for the links of a matrix."""
+    graph = rule.to_graph()
     return (("edges", validation.FrozenArray(graph.edges)), ("agents", graph.n_agents))
 
 
 def bind_arguments(
-    call: Callable[..., Any], given: Mapping[str, Any], name: str, extra: tuple[str, ...] = ()
+    call: Callable[..., Any], settings: Mapping[str, Any], name: str, extra: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """All arguments of a call, defaults included; unknown or missing ones are refused by name."""
+    """Return all arguments of a call with defaults; refuse unknown or missing ones by name."""
     parameters = inspect.signature(call).parameters
-    for key in given:
+    for key in settings:
         validation.validate_choice(f"{name} argument", key, [*parameters, *extra])
-    missing = [key for key, p in parameters.items() if p.default is p.empty and key not in given]
+    missing = [key for key, p in parameters.items() if p.default is p.empty and key not in settings]
     if missing:
-        raise ValueError(f"{name} needs {' and '.join(missing)}, got {', '.join(given) or 'none'}")
-    return {key: given.get(key, p.default) for key, p in parameters.items()}
+        raise ValueError(
+            f"{name} needs {' and '.join(missing)}, got {', '.join(settings) or 'none'}"
+        )
+    return {key: settings.get(key, p.default) for key, p in parameters.items()}
 
 
 def _encode_dynamics(dynamics: Dynamics) -> Any:
-    """A kind of DYNAMICS by its name there, one's own as 'module:Class' or a marked repr."""
+    """Encode dynamics by their name in DYNAMICS, or as 'module:Class', or as a marked repr."""
     registered = (key for key, kind in DYNAMICS.items() if type(dynamics) is kind)
     if (name := next(registered, None)) is None:
         return import_strings.encode_value(dynamics)
@@ -99,14 +102,14 @@ def _decode_dynamics(value: Any) -> Dynamics:
     return DYNAMICS[name](**bind_arguments(DYNAMICS[name], settings, f"dynamics {name!r}"))
 
 
-def _decode_matrix(given: Mapping[str, Any]) -> Matrix:
-    make = Matrix.from_entries if "entries" in given else Matrix.of
-    key = "entries" if "entries" in given else "matrix"
-    for name in given:
+def _decode_matrix(settings: Mapping[str, Any]) -> Matrix:
+    make = Matrix.from_entries if "entries" in settings else Matrix.from_matrix
+    key = "entries" if "entries" in settings else "matrix"
+    for name in settings:
         validation.validate_choice("matrix argument", name, (key, "check"))
-    if key not in given:
+    if key not in settings:
         raise ValueError("from_matrix needs matrix (rows of numbers) or entries")
-    return make(given[key], given.get("check", True))
+    return make(settings[key], settings.get("check", True))
 
 
 def _validate_table(name: str, value: Any) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Spanning trees: N - 1 links over which every agent reaches every other in one way only."""
+"""Spanning trees: N - 1 links with exactly one path between any two agents."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LANDMARKS = 8
 
 @functools.lru_cache(maxsize=32)
 def spanning_tree(network: Network) -> IntArray:
-    """The links (N - 1, 2) of a breadth-first tree from about the middle of the graph, read-only.
+    """Return the links (N - 1, 2) of a breadth-first tree from about the centre, read-only.
 
-    So that ways in the tree are short: the middle is the agent whose farthest landmark is nearest,
-    each landmark being far from those before it (on trees two find the centre). Of W only links
-    that both ends use are taken.
+    A central root makes paths short: it is the agent whose farthest landmark is nearest, and each
+    landmark is far from those before it (on trees two landmarks find the centre). Only links of W
+    with a weight in both directions are used.
 
     >>> posse.networks.spanning.spanning_tree(posse.networks.star(4)).tolist()
     [[0, 1], [0, 2], [0, 3]]
@@ -38,17 +38,19 @@ def spanning_tree(network: Network) -> IntArray:
     def hops(agent: int) -> FloatArray:
         return np.asarray(shortest_path(graph, method="D", unweighted=True, indices=agent))
 
+    # Eccentricities of all agents would take N searches; a few landmarks approximate them.
     far = hops(0)
     if not np.isfinite(far).all():
         raise ValueError(
             f"{network} has no spanning tree: only {np.isfinite(far).sum()} of {n_agents} agents "
-            "are reached over links that both ends use"
+            "are reached over links with a weight in both directions"
         )
     landmarks = [hops(int(far.argmax()))]
     while len(landmarks) < min(LANDMARKS, n_agents):
         landmarks.append(hops(int(np.min(landmarks, axis=0).argmax())))
     farthest = np.max(landmarks, axis=0)
     together = np.sum(landmarks, axis=0)
+    # ties by the smaller sum of distances
     middle = int(np.lexsort((together, farthest))[0])
     _, parents = breadth_first_order(graph, middle, directed=False)
     children = np.flatnonzero(parents >= 0)
@@ -59,7 +61,7 @@ def spanning_tree(network: Network) -> IntArray:
 
 
 def _links_both_ways(network: Network) -> IntArray:
-    """The links (E, 2) whose two ends hear each other by W, whatever its dynamics."""
+    """Return the links (E, 2) with a weight in both directions of W, whatever the dynamics."""
     weights: Any = network.weights
     i, j = network.edges.T
     if hasattr(weights, "tocsr"):

@@ -1,7 +1,8 @@
 """The spectrum of a network: how fast beliefs mix, 1 - lambda_2 in Theorem 1.
 
-Where all links weigh c, W = I - c Lap, and structured graphs know the eigenvalues of Lap; an
-eigenvalue l of Lap costs a gap of 1 - |1 - c l| = min(c l, 2 - c l), exact however small.
+If all links have weight c, W = I - c Lap, and the eigenvalues of Lap are known in closed form for
+structured graphs. An eigenvalue l of Lap gives a gap of 1 - |1 - c l| = min(c l, 2 - c l), exact
+however small.
 """
 
 from __future__ import annotations
@@ -16,44 +17,51 @@ from posse.networks.weights import FloatArray, Matrix, is_symmetric
 if TYPE_CHECKING:
     from posse.networks.network import Network
 
-DENSE_LIMIT = 1000  # agents up to which a dense eigen-solver is quicker
-THIN = 1e-4  # graphs with a smaller gap are long and thin, so that their sparse factors stay sparse
+DENSE_LIMIT = 1000  # agents up to which a dense eigenvalue solver is faster
+# Graphs with a smaller gap are long and thin, so a sparse factorisation has little fill-in.
+THIN = 1e-4
 
 
-def _path(agents: int) -> FloatArray:
+def _path_eigenvalues(agents: int) -> FloatArray:
     return np.asarray(4 * np.sin(np.pi * np.arange(agents) / (2 * agents)) ** 2)
 
 
-def _cycle(agents: int) -> FloatArray:
-    # Two agents share one link, not two
-    return _path(2) if agents == 2 else 4 * np.sin(np.pi * np.arange(agents) / agents) ** 2
+def _cycle_eigenvalues(agents: int) -> FloatArray:
+    # Two agents share one link, not two.
+    return (
+        _path_eigenvalues(2) if agents == 2 else 4 * np.sin(np.pi * np.arange(agents) / agents) ** 2
+    )
 
 
-def _ring(agents: int, k: int) -> FloatArray:
+def _ring_eigenvalues(agents: int, k: int) -> FloatArray:
     turns = np.pi * np.arange(agents) / agents
     return np.asarray(sum(4 * np.sin(turns * step) ** 2 for step in range(1, k + 1)))
 
 
-def _product(first: FloatArray, second: FloatArray) -> FloatArray:
-    # The Laplacian of a Cartesian product of graphs is the Kronecker sum of theirs
+def _product_eigenvalues(first: FloatArray, second: FloatArray) -> FloatArray:
+    # The Laplacian of a Cartesian product of graphs is the Kronecker sum of their Laplacians.
     return np.add.outer(first, second).ravel()
 
 
-# Eigenvalues of the Laplacian D - A, each at least once, the zero of the constant vector first
+# Eigenvalues of the Laplacian D - A, each at least once, first the zero of the constant vector.
 LAPLACIANS: dict[str, Callable[..., FloatArray]] = {
     "complete": lambda agents: np.array([0.0, agents]),
-    "cycle": _cycle,
-    "path": _path,
+    "cycle": _cycle_eigenvalues,
+    "path": _path_eigenvalues,
     "star": lambda agents: np.array([0.0, agents] if agents == 2 else [0.0, 1.0, agents]),
-    "grid": lambda rows, columns: _product(_path(rows), _path(columns)),
-    "torus": lambda rows, columns: _product(_cycle(rows), _cycle(columns)),
-    "regular_ring": _ring,
+    "grid": lambda rows, columns: _product_eigenvalues(
+        _path_eigenvalues(rows), _path_eigenvalues(columns)
+    ),
+    "torus": lambda rows, columns: _product_eigenvalues(
+        _cycle_eigenvalues(rows), _cycle_eigenvalues(columns)
+    ),
+    "regular_ring": _ring_eigenvalues,
     "hypercube": lambda dimension: 2.0 * np.arange(dimension + 1),
 }
 
 
 def spectral_gap(network: Network) -> float:
-    """1 - lambda_2 of E[W(t)], lambda_2 its second largest absolute eigenvalue."""
+    """Return 1 - lambda_2 of E[W(t)], lambda_2 its second largest absolute eigenvalue."""
     if network.n_agents == 1:
         return 1.0
     if network.graph in LAPLACIANS and not isinstance(network.rule, Matrix):
@@ -61,18 +69,19 @@ def spectral_gap(network: Network) -> float:
         if np.ptp(links) == 0:
             steps = links[0] * LAPLACIANS[network.graph](**dict(network.arguments))[1:]
             return float(np.minimum(steps, 2 - steps).min())
-    return matrix_gap(network.expected_weights, network.is_stochastic)
+    return compute_matrix_gap(network.expected_weights, network.is_stochastic)
 
 
-def matrix_gap(weights: Any, stochastic: bool = True) -> float:
-    """1 - the second largest absolute eigenvalue of a dense or sparse matrix (N, N).
+def compute_matrix_gap(weights: Any, stochastic: bool = True) -> float:
+    """Return 1 - the second largest absolute eigenvalue of a dense or sparse matrix (N, N).
 
-    `stochastic` says that rows and columns sum to 1, so that the largest eigenvalue is 1 and
-    belongs to the constant vector.
+    stochastic: whether rows and columns sum to 1, so that the largest eigenvalue is 1 with the
+    constant vector.
     """
     symmetric = is_symmetric(weights)
     if weights.shape[0] <= DENSE_LIMIT:
         dense = weights if isinstance(weights, np.ndarray) else weights.toarray()
+        # an asymmetric W has complex eigenvalues
         values = np.linalg.eigvalsh(dense) if symmetric else np.linalg.eigvals(dense)
         return float(1 - np.sort(abs(values))[-2])
     from scipy.sparse.linalg import ArpackNoConvergence
@@ -88,8 +97,8 @@ def matrix_gap(weights: Any, stochastic: bool = True) -> float:
         ) from error
 
 
-def _deflated(weights: Any) -> Any:
-    """W minus its projection on the constant vector, as a linear operator: no N x N matrix."""
+def _deflate_constant(weights: Any) -> Any:
+    """Return W minus its projection on the constant vector, as a linear operator."""
     from scipy.sparse.linalg import LinearOperator
 
     return LinearOperator(
@@ -97,15 +106,16 @@ def _deflated(weights: Any) -> Any:
     )
 
 
-def _start(n_agents: int) -> FloatArray:
-    """A fixed generic vector, so that the same network always gives the same digits."""
+def _start_vector(n_agents: int) -> FloatArray:
+    """Return a fixed generic vector, so that a network always has the same digits."""
     return np.random.default_rng(0).standard_normal(n_agents)
 
 
 def _large_gap(weights: Any) -> float:
-    """The gap of a large symmetric doubly stochastic matrix, by Lanczos."""
+    """Compute the gap of a large symmetric doubly stochastic matrix, by Lanczos."""
     from scipy.sparse.linalg import ArpackNoConvergence
 
+    # A rough solution tells cheaply whether Lanczos would converge in reasonable time.
     try:
         if _lanczos_gap(weights, tolerance=1e-4) > THIN:
             return _lanczos_gap(weights, tolerance=1e-10)
@@ -118,9 +128,9 @@ def _lanczos_gap(weights: Any, tolerance: float) -> float:
     from scipy.sparse.linalg import eigsh
 
     (value,) = eigsh(
-        _deflated(weights),
+        _deflate_constant(weights),
         k=1,
-        v0=_start(weights.shape[0]),
+        v0=_start_vector(weights.shape[0]),
         ncv=32,
         maxiter=1000,
         tol=tolerance,
@@ -130,12 +140,12 @@ def _lanczos_gap(weights: Any, tolerance: float) -> float:
 
 
 def _inverse_gap(weights: Any) -> float:
-    """A tiny gap, where Lanczos is slow: from the largest eigenvalue of the inverse of I - W."""
+    """Compute a tiny gap, where Lanczos is slow, from the largest eigenvalue of (I - W)^-1."""
     from scipy.sparse import csc_array, eye_array
     from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
     n_agents = weights.shape[0]
-    # I - W is singular along the constant vector only: fix one agent at 0, then centre
+    # I - W is singular along the constant vector only: fix one agent at 0, then centre.
     solve = splu(csc_array(eye_array(n_agents) - weights)[:-1, :-1]).solve
 
     def inverse(v: FloatArray) -> FloatArray:
@@ -144,10 +154,11 @@ def _inverse_gap(weights: Any) -> float:
         return np.asarray(u - u.mean())
 
     operator = LinearOperator((n_agents, n_agents), matvec=inverse, dtype=np.dtype(np.float64))
-    start = _start(n_agents)
+    start = _start_vector(n_agents)
     (value,) = eigsh(operator, k=1, which="LA", v0=start, return_eigenvectors=False)
     gap = float(1 / value)
-    # Gershgorin: no eigenvalue is below 2 min W_ii - 1, which settles the negative end if far off
+    # Gershgorin: no eigenvalue is below 2 min W_ii - 1, so the negative end matters only if the
+    # gap is larger than its distance to -1.
     if gap > 2 * weights.diagonal().min():
         (least,) = eigsh(weights, k=1, which="SA", v0=start, return_eigenvectors=False)
         gap = min(gap, float(1 + least))
@@ -155,11 +166,11 @@ def _inverse_gap(weights: Any) -> float:
 
 
 def _arnoldi_gap(weights: Any, stochastic: bool) -> float:
-    """The gap of a large matrix that is not symmetric, or not doubly stochastic."""
+    """Compute the gap of a large matrix that is not symmetric, or not doubly stochastic."""
     from scipy.sparse.linalg import eigs
 
-    operator = _deflated(weights) if stochastic else weights
-    # Six at once: asked for one, ARPACK may settle on a smaller eigenvalue without a word
-    start = _start(weights.shape[0])
+    operator = _deflate_constant(weights) if stochastic else weights
+    # Six at once: for k = 1 ARPACK may converge to a smaller eigenvalue without a warning.
+    start = _start_vector(weights.shape[0])
     values = eigs(operator, k=6, ncv=64, v0=start, return_eigenvectors=False)
     return float(1 - np.sort(abs(values))[-1 if stochastic else -2])

@@ -1,6 +1,6 @@
-"""Weights: how much each agent listens to its neighbours; doubly stochastic matrices.
+"""Weights W of the neighbours of each agent: rules and doubly stochastic matrices.
 
-A symmetric doubly stochastic W is one number per link, w_ij, with the diagonal taking the rest:
+A symmetric doubly stochastic W is one number per link, w_ij, and the diagonal completes each row:
 W = I - sum over links of w_ij (e_i - e_j)(e_i - e_j)^T.  So a rule maps a graph to (E,) weights.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.networks.graphs import Graph, IntArray, simple
+from posse.networks.graphs import Graph, IntArray, build_simple_graph
 from posse.validation import FrozenArray
 
 if TYPE_CHECKING:
@@ -22,28 +22,29 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 DEFAULT_RULE = "max-degree"
+# Rows and columns must sum to 1 up to this: rounding in user-supplied matrices is far smaller.
 TOLERANCE = 1e-9
 
 
-def max_degree(graph: Graph) -> FloatArray:
+def weigh_by_max_degree(graph: Graph) -> FloatArray:
     """W = I - (D - A) / (d_max + 1), the matrices of the paper's simulations."""
-    return np.full(len(graph.edges), 1 / (degrees(graph).max() + 1))
+    return np.full(len(graph.edges), 1 / (count_degrees(graph).max() + 1))
 
 
-def metropolis(graph: Graph) -> FloatArray:
-    """W_ij = 1 / (1 + max(d_i, d_j)): needs only what two neighbours know of each other."""
-    return np.asarray(1 / (1 + degrees(graph)[graph.edges].max(axis=1)), dtype=np.float64)
+def weigh_by_metropolis(graph: Graph) -> FloatArray:
+    """W_ij = 1 / (1 + max(d_i, d_j)): two neighbours need only each other's degrees."""
+    return np.asarray(1 / (1 + count_degrees(graph)[graph.edges].max(axis=1)), dtype=np.float64)
 
 
-def lazy(graph: Graph) -> FloatArray:
+def weigh_lazily(graph: Graph) -> FloatArray:
     """Half of max-degree, W = (I + W_max-degree) / 2: no negative eigenvalue."""
-    return max_degree(graph) / 2
+    return weigh_by_max_degree(graph) / 2
 
 
 WEIGHT_RULES: dict[str, Callable[[Graph], FloatArray]] = {
-    "max-degree": max_degree,
-    "metropolis": metropolis,
-    "lazy": lazy,
+    "max-degree": weigh_by_max_degree,
+    "metropolis": weigh_by_metropolis,
+    "lazy": weigh_lazily,
 }
 
 
@@ -58,9 +59,9 @@ class Matrix:
     check: bool = True
 
     @classmethod
-    def of(cls, matrix: Any, check: bool = True) -> Matrix:
-        """The recipe of a dense or sparse matrix (N, N), refused with the reason if unsuitable."""
-        weights = _csr(matrix)
+    def from_matrix(cls, matrix: Any, check: bool = True) -> Matrix:
+        """Create weights from a dense or sparse matrix (N, N), or raise a ValueError."""
+        weights = _validate_matrix(matrix)
         if check:
             _refuse_unless_doubly_stochastic(weights)
         else:
@@ -70,32 +71,34 @@ class Matrix:
                 UserWarning,
                 stacklevel=3,
             )
-        kept = stored(weights)
-        return cls(FrozenArray(kept if isinstance(kept, np.ndarray) else _entries(kept)), check)
+        frozen = freeze_matrix(weights)
+        return cls(
+            FrozenArray(frozen if isinstance(frozen, np.ndarray) else _list_entries(frozen)), check
+        )
 
     @classmethod
-    def of_links(cls, n_agents: int, links: Mapping[tuple[int, int], float]) -> Matrix:
-        """The recipe of symmetric weights from those between agents; diagonals take the rest."""
+    def from_links(cls, n_agents: int, links: Mapping[tuple[int, int], float]) -> Matrix:
+        """Create symmetric weights from those of links; the diagonal completes each row."""
         from scipy.sparse import coo_array
 
         ends = np.array(list(links), dtype=np.int64).reshape(-1, 2)
         values = np.fromiter(links.values(), dtype=np.float64)
-        given = np.bincount(ends.ravel(), np.repeat(values, 2), minlength=n_agents)
-        worst = int(given.argmax())
-        if given[worst] > 1 + TOLERANCE:
+        link_sums = np.bincount(ends.ravel(), np.repeat(values, 2), minlength=n_agents)
+        worst = int(link_sums.argmax())
+        if link_sums[worst] > 1 + TOLERANCE:
             raise ValueError(
                 f"weights of an agent's links must sum to at most 1, but those of agent {worst} "
-                f"sum to {given[worst]:.6g}: divide all by {given[worst]:.6g} or more"
+                f"sum to {link_sums[worst]:.6g}: divide all by {link_sums[worst]:.6g} or more"
             )
         agents = np.arange(n_agents)
         rows = np.concatenate([ends[:, 0], ends[:, 1], agents])
         columns = np.concatenate([ends[:, 1], ends[:, 0], agents])
-        entries = np.concatenate([values, values, np.maximum(1 - given, 0.0)])
-        return cls.of(coo_array((entries, (rows, columns)), shape=(n_agents, n_agents)))
+        entries = np.concatenate([values, values, np.maximum(1 - link_sums, 0.0)])
+        return cls.from_matrix(coo_array((entries, (rows, columns)), shape=(n_agents, n_agents)))
 
     @classmethod
     def from_entries(cls, entries: Any, check: bool = True) -> Matrix:
-        """The recipe of a sparse matrix from its rows [row, column, weight]."""
+        """Create weights from the entries [row, column, weight] of a sparse matrix."""
         from scipy.sparse import coo_array
 
         table = np.asarray(entries, dtype=np.float64)
@@ -105,59 +108,62 @@ class Matrix:
         if (places < 0).any() or (places != table[:, :2]).any():
             raise ValueError("entries must be rows [row, column, weight] with whole indices >= 0")
         n_agents = int(places.max()) + 1
-        return cls.of(coo_array((table[:, 2], places.T), shape=(n_agents, n_agents)), check)
+        return cls.from_matrix(
+            coo_array((table[:, 2], places.T), shape=(n_agents, n_agents)), check
+        )
 
-    def csr(self) -> csr_array[Any, tuple[int, int]]:
-        """The matrix (N, N), sparse."""
+    def to_csr(self) -> csr_array[Any, tuple[int, int]]:
+        """Return the matrix (N, N) as CSR."""
         from scipy.sparse import coo_array, csr_array
 
         content = self.content.values
         if content.ndim == 2:
             return csr_array(content)
+        # The last entry is always in the last row, see `_list_entries`.
         n_agents = int(content["row"][-1]) + 1
         places = content["row"], content["column"]
         return csr_array(coo_array((content["weight"], places), shape=(n_agents, n_agents)))
 
-    def graph(self) -> Graph:
-        """The links with a positive weight in either direction."""
-        weights = self.csr().tocoo()
+    def to_graph(self) -> Graph:
+        """Return the links with a positive weight in either direction."""
+        weights = self.to_csr().tocoo()
         i, j = (ends[weights.data > 0].astype(np.int64) for ends in weights.coords)
-        return simple(weights.shape[0], (i, j))
+        return build_simple_graph(weights.shape[0], (i, j))
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data: {"matrix": rows} or {"entries": rows}, and "check" when it is off."""
+        """Encode as {"matrix": rows} or {"entries": rows}, and "check" when it is off."""
         key = "matrix" if self.content.values.ndim == 2 else "entries"
         rows = [list(row) for row in self.content.values.tolist()]
         return {key: rows} | ({} if self.check else {"check": False})
 
 
-def degrees(graph: Graph) -> IntArray:
-    """The number of neighbours of each agent, (N,)."""
+def count_degrees(graph: Graph) -> IntArray:
+    """Count the neighbours of each agent, (N,)."""
     return np.bincount(graph.edges.ravel(), minlength=graph.n_agents)
 
 
-def assemble(graph: Graph, links: FloatArray) -> csr_array[Any, tuple[int, int]]:
-    """The symmetric W (N, N) with the given weight on each link (E,) and the rest on the diagonal.
+def assemble_matrix(graph: Graph, links: FloatArray) -> csr_array[Any, tuple[int, int]]:
+    """Build the symmetric W (N, N) from the weight of each link (E,); rows sum to 1.
 
     Diagonal entries are always stored, even when zero.
     """
     from scipy.sparse import coo_array, csr_array
 
     i, j = graph.edges.T
-    given = np.bincount(graph.edges.ravel(), np.repeat(links, 2), minlength=graph.n_agents)
+    link_sums = np.bincount(graph.edges.ravel(), np.repeat(links, 2), minlength=graph.n_agents)
     agents = np.arange(graph.n_agents)
     places = np.concatenate([i, j, agents]), np.concatenate([j, i, agents])
-    values = np.concatenate([links, links, 1 - given])
+    values = np.concatenate([links, links, 1 - link_sums])
     return csr_array(coo_array((values, places), shape=(graph.n_agents, graph.n_agents)))
 
 
 def is_dense(n_agents: int, n_entries: int) -> bool:
-    """Whether a matrix is better kept dense: a dense product is some ten times faster per entry."""
+    """Return whether to store a matrix dense: a dense product is ten times faster per entry."""
     return 10 * n_entries > n_agents**2
 
 
-def stored(weights: csr_array[Any, tuple[int, int]]) -> Any:
-    """The matrix as a read-only ndarray when small or dense, else as CSR with read-only values."""
+def freeze_matrix(weights: csr_array[Any, tuple[int, int]]) -> Any:
+    """Return a matrix as a read-only ndarray if small or dense, else as read-only CSR."""
     n_agents: int = weights.shape[0]
     if is_dense(n_agents, weights.nnz):
         dense = weights.toarray()
@@ -168,12 +174,12 @@ def stored(weights: csr_array[Any, tuple[int, int]]) -> Any:
 
 
 def is_symmetric(weights: Any) -> bool:
-    """Whether a dense or sparse matrix equals its transpose up to the tolerance."""
+    """Return whether a dense or sparse matrix equals its transpose up to the tolerance."""
     return bool(abs(weights - weights.T).max() <= TOLERANCE)
 
 
-def _csr(matrix: Any) -> csr_array[Any, tuple[int, int]]:
-    """A copy as CSR of floats with summed duplicates, square, finite and non-negative."""
+def _validate_matrix(matrix: Any) -> csr_array[Any, tuple[int, int]]:
+    """Return a square, finite, non-negative matrix as a CSR copy with summed duplicates."""
     from scipy.sparse import coo_array, csr_array, issparse
 
     try:
@@ -210,19 +216,20 @@ def _refuse_unless_doubly_stochastic(weights: csr_array[Any, tuple[int, int]]) -
                 f"{sums[worst]:.12g}, off by {sums[worst] - 1:.3g} (from_matrix(W, check=False) "
                 "admits any non-negative W, without the paper's guarantees)"
             )
+    # Strong components, because W may be asymmetric.
     parts = connected_components(weights, directed=True, connection="strong", return_labels=False)
     if parts > 1:
         raise ValueError(
-            f"matrix must be connected, but it falls into {parts} parts: "
-            "agents of different parts could never agree; add links between them "
+            f"matrix must be connected, but it has {parts} components: "
+            "agents of different components could never agree; add links between them "
             "(from_matrix(W, check=False) admits any non-negative W)"
         )
 
 
-def _entries(weights: csr_array[Any, tuple[int, int]]) -> NDArray[np.void]:
-    """The entries (row, column, weight) of a sparse matrix, sorted; the last row is always there.
+def _list_entries(weights: csr_array[Any, tuple[int, int]]) -> NDArray[np.void]:
+    """Return the entries (row, column, weight) of a sparse matrix, sorted.
 
-    (An explicit zero in the last corner keeps N, whatever the matrix.)
+    An explicit zero in the last corner preserves N where the last row or column is empty.
     """
     table = weights.tocoo()
     corner = weights.shape[0] - 1

@@ -1,10 +1,10 @@
-"""Policies: how one agent turns its belief into an arm; POLICIES lists them by name."""
+"""Policies: how one agent chooses an arm from its belief; POLICIES is the registry of names."""
 
 from typing import Any
 
 from posse.policies.bayes_ucb import BayesUCB
 from posse.policies.greedy import Greedy
-from posse.policies.policy import Policy, argmax, choose, shared, timeless
+from posse.policies.policy import Policy, argmax, choose, share_among_ties, timeless
 from posse.policies.rand_ucb import RandUCB
 from posse.policies.thompson import ThompsonSampling
 from posse.policies.top_two import TopTwo
@@ -27,6 +27,6 @@ __all__ = [
     "TopTwo",
     "argmax",
     "choose",
-    "shared",
+    "share_among_ties",
     "timeless",
 ]

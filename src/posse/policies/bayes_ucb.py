@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from posse import validation
 from posse.families.family import Family
-from posse.policies.policy import shared
+from posse.policies.policy import share_among_ties
 from posse.randomness import FloatArray, Randomness
 
 
@@ -16,7 +16,7 @@ from posse.randomness import FloatArray, Randomness
 class BayesUCB:
     """The index is the quantile at level 1 - 1/(t (log T)^log_power) (Alg. `decent_bayesUCB`).
 
-    >>> posse.BayesUCB().level(t=4, horizon=None)
+    >>> posse.BayesUCB().quantile_level(t=4, horizon=None)
     0.75
     """
 
@@ -27,14 +27,15 @@ class BayesUCB:
     def __post_init__(self) -> None:
         validation.validate_number("log_power", self.log_power, at_least=0, at_most=100)
 
-    def level(self, t: int, horizon: int | None) -> float:
-        """The quantile level of round t; 0 where the formula would be negative, and for T = 1."""
+    def quantile_level(self, t: int, horizon: int | None) -> float:
+        """Return the quantile level of round t; 0 where the formula is negative, and for T = 1."""
         if self.log_power == 0:
             return 1.0 - 1.0 / t
         if horizon is None:
             raise ValueError(
                 "BayesUCB with log_power above 0 needs a horizon: give one, or use log_power=0"
             )
+        # log T = 0 for a horizon of one round, where 1/scale would be infinite
         scale = t * math.log(horizon) ** self.log_power
         return max(0.0, 1.0 - 1.0 / scale) if scale > 0 else 0.0
 
@@ -46,11 +47,11 @@ class BayesUCB:
         horizon: int | None,
         generator: Randomness,
     ) -> FloatArray:
-        """The quantile of each mean: (D, ..., K) -> (..., K)."""
-        return family.mean_quantile(belief, self.level(t, horizon))
+        """Return the quantile of each mean: (D, ..., K) -> (..., K)."""
+        return family.mean_quantile(belief, self.quantile_level(t, horizon))
 
     def probabilities(
         self, belief: FloatArray, family: Family, t: int, horizon: int | None
     ) -> FloatArray:
-        """1 for the arm with the highest quantile, shared among ties: (D, K) -> (K,)."""
-        return shared(family.mean_quantile(belief, self.level(t, horizon)))
+        """Return 1 for the arm with the highest quantile, shared among ties: (D, K) -> (K,)."""
+        return share_among_ties(family.mean_quantile(belief, self.quantile_level(t, horizon)))

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posse.families.family import Family
-from posse.policies.policy import shared, timeless
+from posse.policies.policy import share_among_ties, timeless
 from posse.randomness import FloatArray, Randomness
 
 
 @dataclass(frozen=True)
 class Greedy:
-    """The posterior mean alone: the control that shows what exploring is worth."""
+    """Plays the highest posterior mean: a baseline that shows the value of exploration."""
 
     name: ClassVar[str] = "greedy"
 
@@ -25,11 +25,11 @@ class Greedy:
         horizon: int | None,
         generator: Randomness,
     ) -> FloatArray:
-        """The posterior mean of each arm: (D, ..., K) -> (..., K)."""
+        """Return the posterior mean of each arm: (D, ..., K) -> (..., K)."""
         return family.posterior_mean(belief)
 
     def probabilities(
         self, belief: FloatArray, family: Family, t: int, horizon: int | None
     ) -> FloatArray:
-        """1 for the arm with the highest mean, shared among ties: (D, K) -> (K,)."""
-        return shared(family.posterior_mean(belief))
+        """Return 1 for the arm with the highest mean, shared among ties: (D, K) -> (K,)."""
+        return share_among_ties(family.posterior_mean(belief))

@@ -17,7 +17,7 @@ from posse.families.optional_methods import get_optional
 from posse.policies.policy import timeless
 from posse.randomness import FloatArray, Randomness
 
-HIGHEST = 7.0  # the normal score beyond which no crossing is looked for
+HIGHEST = 7.0  # the largest normal score at which crossings are searched
 PRECISION = 1e-12  # of a probability
 
 
@@ -27,11 +27,12 @@ class RandUCB:
 
     The score of an arm is its posterior quantile at u; for Gaussian beliefs mean + |z| sd, with one
     standard normal z. Agents with equal beliefs spread over several arms, as they do not under
-    Bayes-UCB; arms of equal evidence keep the order of their means, as they do not under Thompson
-    Sampling. (A random multiple of a confidence width: Vaswani, Mehrabian, Durand, Kveton 2020.)
+    Bayes-UCB; arms of equal evidence stay in the order of their means, as they do not under
+    Thompson Sampling. (A random multiple of a confidence width: Vaswani, Mehrabian, Durand, Kveton
+    2020.)
 
-    sampling: in which share of its rounds an agent plays Thompson Sampling instead, at random.
-    width: how far levels reach, u = Phi(width |z|) with z standard normal; above 1 explores more.
+    sampling: the share of rounds, at random, in which an agent plays Thompson Sampling instead.
+    width: the spread of the levels, u = Phi(width |z|), z standard normal; above 1 explores more.
 
     >>> belief = np.array([[100.0, 0.0], [100.0, 1.0]])  # N(1, 0.1^2) and N(0, 1)
     >>> policy = posse.RandUCB()  # the second arm where |z| > 1 + 0.1 |z|
@@ -57,12 +58,13 @@ class RandUCB:
         horizon: int | None,
         generator: Randomness,
     ) -> FloatArray:
-        """The quantile of each mean at the agent's level of the round: (D, ..., K) -> (..., K)."""
+        """Return the quantile of each mean at a random level per agent: (D, ..., K) -> (..., K)."""
         level = 0.5 + 0.5 * np.asarray(generator.random(belief.shape[1:-1]))
         if self.width != 1:
             from scipy.special import ndtr, ndtri
 
-            level = np.minimum(ndtr(self.width * ndtri(level)), 1 - 2.0**-53)  # never infinite
+            # below 1, where a quantile may be infinite
+            level = np.minimum(ndtr(self.width * ndtri(level)), 1 - 2.0**-53)
         quantile = family.mean_quantile(belief, level[..., None])
         if self.sampling == 0:
             return quantile
@@ -77,12 +79,12 @@ class RandUCB:
         horizon: int | None,
         race: Race | None = None,
     ) -> FloatArray | None:
-        """The share of levels at which each arm is highest: (D, K) -> (K,).
+        """Return the probability of the levels at which each arm is highest: (D, K) -> (K,).
 
-        Within 1e-10 and the chance that width |z| is above 7 (3e-12 for a width of 1).
-
-        With `sampling`, that share of Thompson Sampling's, which are within 1e-7. None for a family
-        whose quantile functions may cross more than once.
+        The error is below 1e-10 plus the probability that width |z| is above 7 (3e-12 for a width
+        of 1). With `sampling`, the result is a mixture with the propensities of Thompson Sampling,
+        whose error is below 1e-7. None for a family whose quantile functions may cross more than
+        once.
         """
         if not get_optional(family, "quantiles_cross_once"):
             return None
@@ -92,10 +94,12 @@ class RandUCB:
             return family.mean_quantile(belief, ndtr(score))
 
         shares = np.zeros(belief.shape[1])
-        for low, high, highest in _pieces(quantiles, belief.shape[1]):
-            beyond = 0.0 if high == HIGHEST else _above(high / self.width)
-            levels = 2.0 * (_above(low / self.width) - beyond)
+        for low, high, highest in _find_highest_arms(quantiles, belief.shape[1]):
+            # The last interval extends to infinity.
+            beyond = 0.0 if high == HIGHEST else _upper_tail(high / self.width)
+            levels = 2.0 * (_upper_tail(low / self.width) - beyond)
             shares += levels * highest / np.count_nonzero(highest)
+        # scores are cut at HIGHEST, so the shares sum to 1 up to its tail
         shares /= shares.sum()
         if self.sampling == 0:
             return shares
@@ -103,41 +107,43 @@ class RandUCB:
         return np.asarray((1 - self.sampling) * shares + self.sampling * best)
 
 
-def _above(score: float) -> float:
-    """P(z > score) of a standard normal z."""
+def _upper_tail(score: float) -> float:
+    """Return P(z > score) of a standard normal z."""
     return 0.5 * math.erfc(score / math.sqrt(2.0))
 
 
-def _pieces(
+def _find_highest_arms(
     quantiles: Callable[[float], FloatArray], n_arms: int
 ) -> list[tuple[float, float, NDArray[np.bool_]]]:
-    """Where on the normal scores from 0 on which arms are highest, as (from, to, which).
+    """Split the normal scores from 0 on by the highest arms: intervals (from, to, arms).
 
-    Two quantile functions cross at most once, so that each arm is highest on one interval at most:
-    where the same arms are highest at both ends, they are in between. In scores the functions are
-    lines (of Gaussian beliefs) or nearly so, and crossings are found by secants.
+    Two quantile functions cross at most once, so each arm is highest on at most one interval: if
+    the same arms are highest at both ends of an interval, they are highest inside it. As functions
+    of the score the quantiles are lines (Gaussian beliefs) or nearly so, and secants find the
+    crossings.
     """
-    unsettled = [(_Point.at(quantiles, 0.0), _Point.at(quantiles, HIGHEST))]
-    found = []
-    splits = 4 * n_arms  # more than there are crossings: beliefs that only rounding tells apart
-    while unsettled:
-        low, high = unsettled.pop()
+    open_brackets = [(_Bracket.evaluate(quantiles, 0.0), _Bracket.evaluate(quantiles, HIGHEST))]
+    intervals = []
+    # More splits than there can be crossings: only rounding separates the beliefs then.
+    splits = 4 * n_arms
+    while open_brackets:
+        low, high = open_brackets.pop()
         if np.array_equal(low.highest, high.highest):
-            found.append((low.score, high.score, low.highest))
+            intervals.append((low.score, high.score, low.highest))
             continue
-        crossing = _crossing(quantiles, low, high)
-        if isinstance(crossing, _Point) and splits > 0:
+        crossing = _find_crossing(quantiles, low, high)
+        if isinstance(crossing, _Bracket) and splits > 0:
             splits -= 1
-            unsettled += [(low, crossing), (crossing, high)]
+            open_brackets += [(low, crossing), (crossing, high)]
             continue
-        score = crossing.score if isinstance(crossing, _Point) else crossing
-        found.append((low.score, score, low.highest))
-        found.append((score, high.score, high.highest))
-    return found
+        score = crossing.score if isinstance(crossing, _Bracket) else crossing
+        intervals.append((low.score, score, low.highest))
+        intervals.append((score, high.score, high.highest))
+    return intervals
 
 
 @dataclass(frozen=True)
-class _Point:
+class _Bracket:
     """A normal score, the quantiles there, and which are the highest."""
 
     score: float
@@ -145,22 +151,24 @@ class _Point:
     highest: NDArray[np.bool_]  # (K,)
 
     @classmethod
-    def at(cls, quantiles: Callable[[float], FloatArray], score: float) -> _Point:
+    def evaluate(cls, quantiles: Callable[[float], FloatArray], score: float) -> _Bracket:
         values = np.asarray(quantiles(score))
         return cls(score, values, values == values.max())
 
 
-def _crossing(
-    quantiles: Callable[[float], FloatArray], low: _Point, high: _Point
-) -> float | _Point:
-    """Where the highest arms of one end give way to those of the other; a point with others yet.
+def _find_crossing(
+    quantiles: Callable[[float], FloatArray], low: _Bracket, high: _Bracket
+) -> float | _Bracket:
+    """Find the score at which the highest arms change from those of one end to the other's.
 
-    The secant method of Illinois: the value at an end that stays is halved, so that the bracket
-    shrinks from both sides. Every fourth step is a bisection, whatever the functions are like.
+    Returns a point instead if a third arm is highest there. The Illinois variant of the secant
+    method halves the value at an end that stays, so that the bracket shrinks from both sides.
+    Every fourth step is a bisection, which bounds the steps for any functions.
     """
     first = int(low.highest.argmax())
     last = int(high.highest.argmax())
-    if first == last:  # of several that were equal one drops out, or joins
+    # Ties: one of several equal arms drops out or joins.
+    if first == last:
         last = int((low.highest != high.highest).argmax())
     start = low.score
     end = high.score
@@ -168,14 +176,15 @@ def _crossing(
     at_end = float(high.values[first] - high.values[last])
     stayed = 0
     for step in range(200):
-        if _above(start) - _above(end) < PRECISION:
+        if _upper_tail(start) - _upper_tail(end) < PRECISION:
             break
         share = at_start / (at_start - at_end) if at_start != at_end else 0.5
         if step % 4 == 3 or not 0.0 <= share <= 1.0:
             share = 0.5
+        # stay strictly inside the bracket, so that every step shrinks it
         least = 1e-13 * max(1.0, end)
         score = min(max(start + share * (end - start), start + least), end - least)
-        point = _Point.at(quantiles, score)
+        point = _Bracket.evaluate(quantiles, score)
         difference = float(point.values[first] - point.values[last])
         if np.array_equal(point.highest, low.highest):
             start = score

@@ -32,7 +32,7 @@ class ThompsonSampling:
         horizon: int | None,
         generator: Randomness,
     ) -> FloatArray:
-        """A posterior sample of each mean: (D, ..., K) -> (..., K)."""
+        """Return a posterior sample of each mean: (D, ..., K) -> (..., K)."""
         return family.sample_mean(belief, generator)
 
     def probabilities(
@@ -43,8 +43,8 @@ class ThompsonSampling:
         horizon: int | None,
         race: Race | None = None,
     ) -> FloatArray:
-        """Those of being the best, within 1e-7: (D, K) -> (K,).
+        """Return the probabilities of being the best, within 1e-7: (D, K) -> (K,).
 
-        With a `race` of this family, what it keeps of the belief before saves most of the work.
+        A `race` of this family caches the quadrature of the previous belief, most of the work.
         """
         return (race or Race(family))(belief)

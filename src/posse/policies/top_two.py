@@ -1,4 +1,4 @@
-"""Top-two sampling: play the leader or its nearest challenger, so that a winner is soon proven."""
+"""Top-two sampling: play the leader or its nearest challenger, for best-arm identification."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from posse.families.optional_methods import get_optional
 from posse.policies.policy import argmax, timeless
 from posse.randomness import FloatArray, Randomness
 
-LEAST = 1e-150  # whose square and whose inverse are numbers
+LEAST = 1e-150  # its square and its inverse are finite
 
 
 @dataclass(frozen=True)
 class TopTwo:
     """The leader by Thompson Sampling or, in a `fraction` of the rounds, its nearest challenger.
 
-    That of leader a is the arm b of least (m_a - m_b)^2 / (v_a + v_b), m the posterior means, v
-    the variances as they would be if both had the mean of the two: the one that is hardest to tell
-    from it. (An unlucky arm with few successes has a small variance of its own, looks far and
-    would hardly be played again.) Thompson Sampling alone hardly plays what it takes for worse, so
-    that `posse.verdict` waits very long for a winner.
+    The challenger of leader a is the arm b with the least (m_a - m_b)^2 / (v_a + v_b): m are the
+    posterior means, v the variances if both arms had their common mean. It is the arm that is
+    hardest to distinguish from the leader. (The variance of b alone would be too small for an
+    unlucky arm with few successes, which would hardly be played again.) Thompson Sampling alone
+    rarely plays arms that seem worse, so `posse.verdict` would wait very long for a winner.
 
     >>> belief = np.array([[30.0, 20.0, 2.0], [10.0, 20.0, 38.0]])  # about 3/4, 1/2 and 1/20
     >>> policy = posse.TopTwo(fraction=0.5)
@@ -49,14 +49,15 @@ class TopTwo:
         horizon: int | None,
         generator: Randomness,
     ) -> FloatArray:
-        """A posterior sample of each mean, or how near each is to its leader: -> (..., K)."""
+        """Return a posterior sample of each mean, or its nearness to the leader: (..., K)."""
         sample = family.sample_mean(belief, generator)
         leader = np.asarray(argmax(sample, generator))[..., None]
         challenged = generator.random(sample.shape[:-1])[..., None] < self.fraction
         mean = family.posterior_mean(belief)
-        worth = _worth(family, belief)
-        its_mean, its_worth = (np.take_along_axis(x, leader, axis=-1) for x in (mean, worth))
-        nearness = -_distance(family, its_mean, its_worth, mean, worth)
+        pulls = equivalent_pulls(family, belief)
+        leader_mean, leader_pulls = (np.take_along_axis(x, leader, axis=-1) for x in (mean, pulls))
+        nearness = -squared_distance(family, leader_mean, leader_pulls, mean, pulls)
+        # the leader is not its own challenger
         np.put_along_axis(nearness, leader, -np.inf, axis=-1)
         return np.where(challenged, nearness, sample)
 
@@ -68,46 +69,52 @@ class TopTwo:
         horizon: int | None,
         race: Race | None = None,
     ) -> FloatArray:
-        """The leader's chance of being the best, a fraction of it its challenger's: (D, K) -> (K,).
+        """Return P(best) with a `fraction` of it moved to each challenger: (D, K) -> (K,).
 
-        Within 1e-7, as those of being the best are.
+        The error is below 1e-7, that of P(best).
         """
         best = (race or Race(family))(belief)
+        # a single arm has no challenger
         if len(best) == 1:
             return best
         mean = family.posterior_mean(belief)
-        worth = _worth(family, belief)
-        distance = _distance(family, mean[:, None], worth[:, None], mean, worth)  # (K, K)
+        pulls = equivalent_pulls(family, belief)
+        distance = squared_distance(family, mean[:, None], pulls[:, None], mean, pulls)  # (K, K)
         np.fill_diagonal(distance, np.inf)
         nearest = distance == distance.min(axis=1, keepdims=True)
         challengers = nearest / nearest.sum(axis=1, keepdims=True)
         return np.asarray((1 - self.fraction) * best + self.fraction * (best @ challengers))
 
 
-def _distance(
-    family: Family, mean: FloatArray, worth: FloatArray, other: FloatArray, of_other: FloatArray
+def squared_distance(
+    family: Family,
+    mean: FloatArray,
+    pulls: FloatArray,
+    challenger_mean: FloatArray,
+    challenger_pulls: FloatArray,
 ) -> FloatArray:
-    """How far a leader is from another arm, in squared standard errors, if they were equal."""
-    both = (worth * mean + of_other * other) / (worth + of_other)
-    variance = _of_a_reward(family, both) * (1.0 / worth + 1.0 / of_other)
+    """Return the squared distance of a leader to an arm, in standard errors if they were equal."""
+    both = (pulls * mean + challenger_pulls * challenger_mean) / (pulls + challenger_pulls)
+    variance = _reward_variance(family, both) * (1.0 / pulls + 1.0 / challenger_pulls)
+    # an infinite distance is a valid answer: the arm is never the challenger
     with np.errstate(over="ignore"):
-        return np.asarray((mean - other) ** 2 / np.maximum(variance, LEAST))
+        return np.asarray((mean - challenger_mean) ** 2 / np.maximum(variance, LEAST))
 
 
-def _worth(family: Family, belief: FloatArray) -> FloatArray:
-    """How many rewards would leave a mean as uncertain as it is; next to none if infinitely so."""
-    variance = np.maximum(_variance(family, belief), LEAST)
-    return np.maximum(_of_a_reward(family, family.posterior_mean(belief)) / variance, LEAST)
+def equivalent_pulls(family: Family, belief: FloatArray) -> FloatArray:
+    """Return the number of rewards that would leave a mean as uncertain as it is."""
+    variance = np.maximum(posterior_variance(family, belief), LEAST)
+    return np.maximum(_reward_variance(family, family.posterior_mean(belief)) / variance, LEAST)
 
 
-def _of_a_reward(family: Family, mean: FloatArray) -> FloatArray:
-    """The variance of one reward of this mean; the same of all where the family does not say."""
-    found = get_optional(family, "variance")(mean)
-    return np.ones_like(mean) if found is None else found
+def _reward_variance(family: Family, mean: FloatArray) -> FloatArray:
+    """Return the variance of one reward with this mean; 1 for all if the family has none."""
+    variance = get_optional(family, "variance")(mean)
+    return np.ones_like(mean) if variance is None else variance
 
 
-def _variance(family: Family, belief: FloatArray) -> FloatArray:
-    """The posterior variance of the mean; from the middle 68% where the family has no formula."""
+def posterior_variance(family: Family, belief: FloatArray) -> FloatArray:
+    """Return the posterior variance of the mean; from the middle 68% without a formula."""
     formula: Any = getattr(family, "posterior_variance", None)
     if formula is not None:
         return np.asarray(formula(belief))

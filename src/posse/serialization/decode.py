@@ -1,6 +1,7 @@
-"""From plain data (TOML, JSON) to experiments and panels, with errors that name the key.
+"""Decode plain data (TOML, JSON) to the parts of an experiment, with errors that name the key.
 
-`decoder` reads the types; this module reads the parts. `encode` is the inverse.
+`decoder` handles type annotations; this module handles families, policies, algorithms, networks
+and bandits. `encode` is the inverse.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 
 def from_data(kind: type[T], data: Any) -> T:
-    """Build a dataclass and all it holds, or say in one sentence which key is wrong, and why."""
+    """Build a dataclass with all its parts; the error of a wrong value names its key."""
     return typing.cast(T, _DECODER.decode_value(kind, data))
 
 
@@ -44,14 +45,14 @@ def _decode_entry(registry: Mapping[str, Any], data: Any) -> Any:
 
 
 def _decode_means(data: Any) -> Any:
-    """Means as numbers, as a function that draws them, or as an entry of MEANS."""
+    """Decode means: numbers, the import string of a function, or an entry of MEANS."""
     if isinstance(data, str) and ":" in data:
         return import_object(data)
     return _decode_entry(MEANS, data) if isinstance(data, str | Mapping) else data
 
 
 def _decode_delay(data: Any) -> Any:
-    """When rewards arrive: an entry of DELAYS, or a function that draws it."""
+    """Decode the delay of rewards: an entry of DELAYS, or the import string of a function."""
     return (
         import_object(data)
         if isinstance(data, str) and ":" in data
@@ -60,7 +61,7 @@ def _decode_delay(data: Any) -> Any:
 
 
 def _decode_contexts(data: Any) -> Any:
-    """Contexts as a schema, as a function that draws them, or as an entry of CONTEXTS."""
+    """Decode contexts: a schema, the import string of a function, or an entry of CONTEXTS."""
     if isinstance(data, str) and ":" in data:
         return import_object(data)
     name = data if isinstance(data, str) else validate_table(data).get("name")
@@ -69,12 +70,12 @@ def _decode_contexts(data: Any) -> Any:
 
 
 def _decode_theta(data: Any) -> Any:
-    """True weights as numbers, or as an entry of WEIGHTS."""
+    """Decode true weights: numbers, or an entry of WEIGHTS."""
     return _decode_entry(WEIGHTS, data) if isinstance(data, str | Mapping) else data
 
 
 def _decode_bandit(data: Any) -> AnyBandit:
-    """A bandit; `site_sd` beside its means makes them SiteMeans, `contexts` a contextual one."""
+    """Decode a bandit; `site_sd` makes its means SiteMeans, `contexts` makes it contextual."""
     settings = dict(validate_table(data))
     if "contexts" in settings or "theta" in settings:
         contextual: ContextualBandit = _DECODER.decode_dataclass(ContextualBandit, settings)
@@ -104,7 +105,7 @@ _DECODER = Decoder(
         Network: _decode_network,
         Bandit: _decode_bandit,
         AnyBandit: _decode_bandit,
-        # wider than annotations can say
+        # These fields accept more than their annotations can express.
         (Bandit, "means"): _decode_means,
         (SiteMeans, "means"): _decode_means,
         (Bandit, "drift"): partial(_decode_entry, DRIFTS),

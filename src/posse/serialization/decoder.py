@@ -1,15 +1,13 @@
-"""From plain data (TOML, JSON) to values of the library, with errors that name the key.
+"""Decoder of plain data (TOML, JSON) by type annotations, with errors that name the key.
 
-Types are read from the dataclasses themselves, so a new family, policy or algorithm needs its line
-in the registry and nothing here. Experiment files and agent.toml are read by it alike.
+It reads the types from the dataclasses themselves, so a new family, policy or algorithm needs a
+line in its registry and nothing here. Experiment files and agent.toml share it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import json
-import re
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -18,10 +16,11 @@ from typing import Any, Literal
 
 from posse import validation
 from posse.import_strings import import_object
+from posse.serialization import toml
 
 
 class DecodingError(ValueError):
-    """What is wrong with plain data, and under which key."""
+    """An error in plain data, with the path of the wrong key."""
 
     def __init__(self, reason: str, path: tuple[str, ...] = ()) -> None:
         self.reason = " ".join(reason.split())
@@ -29,34 +28,27 @@ class DecodingError(ValueError):
         super().__init__(self.format_message(": "))
 
     def format_message(self, separator: str) -> str:
-        """'path.of.the.key', what joins, 'must be ...'."""
-        path = ".".join(
-            name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quote_key(name)
-            for name in self.path
-        )
+        """Return 'path.of.the.key', the separator and the reason ('must be ...')."""
+        path = ".".join(map(toml.format_key, self.path))
         return f"{path}{separator}{self.reason}" if path else self.reason
 
     def with_parent_key(self, key: str) -> DecodingError:
-        """The same, as seen from one table further out."""
+        """Return the same error under the key of the enclosing table."""
         return DecodingError(self.reason, (key, *self.path))
-
-
-def _quote_key(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)
 
 
 @dataclasses.dataclass(frozen=True)
 class Decoder:
-    """Builds what a type annotation asks for from plain data, or raises a DecodingError.
+    """Builds the value of a type annotation from plain data, or raises a DecodingError.
 
-    builders: for annotations that the data cannot be read by (a Protocol, say), and for fields, as
-    (class, field): from the plain data to the value.
+    builders: functions from plain data to a value, for annotations that do not determine how to
+    build one (a Protocol, for example), and for single fields, keyed by (class, field).
     """
 
     builders: Mapping[Any, Callable[[Any], Any]] = dataclasses.field(default_factory=dict)
 
     def decode_value(self, hint: Any, data: Any) -> Any:
-        """The value of a field annotated with `hint`."""
+        """Decode the value of a field that is annotated with `hint`."""
         if hint in self.builders:
             with locate_errors(()):
                 return self.builders[hint](data)
@@ -66,7 +58,8 @@ class Decoder:
             return self.decode_dataclass(hint, data)
         origin = typing.get_origin(hint)
         arguments = typing.get_args(hint)
-        if origin is Callable:  # an object that is called like one is a table of its fields
+        # A callable is an import string, or a table of the fields of an object with __call__.
+        if origin is Callable:
             return (
                 self.decode_entry({}, data) if isinstance(data, Mapping) else _import_function(data)
             )
@@ -79,7 +72,7 @@ class Decoder:
             return self._decode_tuple(arguments, data)
         if origin in (typing.Union, types.UnionType):
             members = [argument for argument in arguments if argument is not types.NoneType]
-            # which member of a wider union is meant, its constructor knows best
+            # The constructor decides which member of a wider union the data are.
             return data if len(members) > 1 or data is None else self.decode_value(members[0], data)
         if origin is Literal and data not in arguments:
             *most, last = map(repr, arguments)
@@ -89,17 +82,18 @@ class Decoder:
         return data
 
     def decode_item(self, key: str, hint: Any, data: Any) -> Any:
-        """The value under a key of a table."""
+        """Decode the value under a key of a table."""
         with _prefix_errors(key):
             return self.decode_value(hint, data)
 
     def decode_dataclass(self, kind: type, data: Any, extra_keys: Collection[str] = ()) -> Any:
-        """A dataclass from the table of its fields; defaults are left to the dataclass."""
+        """Build a dataclass from a table of its fields; absent fields get their defaults."""
         settings = validate_table(data)
         hints = _get_field_types(kind)
         with locate_errors(()):
             for key in settings:
                 validation.validate_choice("key", key, [*extra_keys, *hints])
+        # A builder for (class, field) takes precedence over the annotation of the field.
         values = {}
         for name, hint in hints.items():
             if name in settings:
@@ -109,17 +103,18 @@ class Decoder:
                 )
             elif name in _get_required_fields(kind):
                 raise DecodingError("is missing", (name,))
+        # The constructor validates values; its message begins with the field at fault.
         with locate_errors([*extra_keys, *hints]):
             return kind(**values)
 
     def decode_entry(self, registry: Mapping[str, Any], data: Any) -> Any:
-        """One of a registry, or of 'module:class': from its name, or a table of it and fields."""
+        """Build an entry of a registry, or a 'module:class', from a name or a table with a name."""
         if not isinstance(data, str | Mapping):
             raise DecodingError(
                 f"must be a name or a table with a name, got {validation.format_value(data)}"
             )
         settings = {"name": data} if isinstance(data, str) else dict(data)
-        # a name that stands for the whole entry has no key of its own
+        # A plain name stands for the whole entry, so errors have no further key.
         with locate_errors(("name",), inside=not isinstance(data, str)):
             if "name" not in settings:
                 raise ValueError(f"name is missing: allowed are {', '.join(registry)}")
@@ -141,12 +136,13 @@ class Decoder:
                 f"must be a list of {len(hints)}, got {validation.format_value(data)}"
             )
         return tuple(
-            self.decode_item(str(i), *each) for i, each in enumerate(zip(hints, data, strict=True))
+            self.decode_item(str(i), *hint_and_item)
+            for i, hint_and_item in enumerate(zip(hints, data, strict=True))
         )
 
 
 def validate_table(data: Any) -> Mapping[str, Any]:
-    """The data, if they are a table."""
+    """Return the data if they are a table, or raise a DecodingError."""
     if not isinstance(data, Mapping):
         raise DecodingError(
             f"must be a table of names and values, got {validation.format_value(data)}"
@@ -156,9 +152,12 @@ def validate_table(data: Any) -> Mapping[str, Any]:
 
 @contextmanager
 def locate_errors(keys: Collection[str], inside: bool = True) -> Iterator[None]:
-    """Turn a ValueError into a DecodingError under the key that it begins with ("sigma must").
+    """Turn a ValueError into a DecodingError under the key with which its message begins.
 
-    inside: False where the value stands for the key itself, so that the path is complete.
+    Messages of `posse.validation` begin with the field ("sigma must be ..."), so a constructor
+    need not know under which path of a file its arguments were.
+
+    inside: False if the value stands for the key itself, so that the path is complete.
     """
     try:
         yield
@@ -189,7 +188,8 @@ _SCALARS: dict[Any, str] = {
 
 
 def _validate_scalar(hint: Any, data: Any) -> Any:
-    """No guessing: "10" is not 10, nor is true; but 1 is 1.0."""
+    """Return a scalar of exactly this type: "10" is not 10, nor is true; but 1 is 1.0."""
+    # `type() is`, not isinstance: a bool is an int in Python, but true is not a number in a file.
     if hint is float and type(data) is int and validation.is_finite(data):
         return float(data)
     if type(data) is not hint:
@@ -208,7 +208,7 @@ def _import_function(data: Any) -> Any:
 
 @functools.cache
 def _get_field_types(kind: type) -> dict[str, Any]:
-    """The annotations of a dataclass's fields."""
+    """Return the annotations of the fields of a dataclass."""
     hints = typing.get_type_hints(kind)
     return {field.name: hints[field.name] for field in _get_fields(kind) if field.init}
 

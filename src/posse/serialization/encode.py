@@ -1,6 +1,10 @@
-"""Values of the library as plain data: what experiment files hold and every result remembers.
+"""Encode parts of the library as plain data, for experiment files and the settings of results.
 
-`posse.serialization.decode` is the way back.
+`posse.serialization.decode` is the inverse. Settings are data that rebuild the same part, or a
+marked repr: a file promises the same numbers again, so `encode_bandit`, `encode_network` and
+`encode_algorithm` rebuild each part and compare it with the original. A part that would come back
+different (a field called "name", an array that becomes a list, a None that a default replaces) is
+only shown by its repr.
 """
 
 from __future__ import annotations
@@ -28,13 +32,20 @@ from posse.bandits import (
 )
 from posse.contexts import Contexts
 from posse.families import CONTEXTUAL, FAMILIES, ContextualFamily, Family
-from posse.import_strings import REPR_ONLY, get_import_string, mark_repr_only
+from posse.import_strings import (
+    REPR_ONLY,
+    encode_fields,
+    encode_plain,
+    get_import_string,
+    mark_repr_only,
+)
 from posse.networks import Network
-from posse.networks.dynamics import is_own
+from posse.networks.dynamics import is_user_defined
 from posse.policies import POLICIES
 from posse.serialization.decode import from_data
 from posse.validation import FrozenArray
 
+# All registries whose entries files name by a word; other classes are import strings.
 REGISTRIES: tuple[dict[str, Any], ...] = (
     *(FAMILIES, CONTEXTUAL, POLICIES, ALGORITHMS, algorithms.CONTEXTUAL),
     *(MEANS, DRIFTS, DELAYS, WEIGHTS, CONTEXTS),
@@ -42,51 +53,39 @@ REGISTRIES: tuple[dict[str, Any], ...] = (
 
 
 def to_data(value: Any) -> Any:
-    """A value of the library as JSON-able data: {"name": ..., field: ...} for frozen dataclasses.
+    """Encode a value as JSON-able data: {"name": ..., field: ...} for frozen dataclasses.
 
-    Functions become 'module:function', and so do classes that no registry lists; what no file can
-    build again becomes {REPR_ONLY: its repr}. Fields that are None are left out, since TOML has no
-    word for it.
+    Functions become 'module:function', and so do classes that no registry lists. A value that no
+    file can rebuild becomes {REPR_ONLY: its repr}. Fields that are None are left out.
     """
     if isinstance(value, Network | Contexts):
         return value.to_data()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _encode_dataclass(value)
-    if isinstance(value, FrozenArray):
-        return value.values.tolist()
-    if isinstance(value, np.ndarray | np.generic):
-        return to_data(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(key): to_data(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_data(item) for item in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return get_import_string(value) or mark_repr_only(value)
+    return encode_plain(value, to_data)
 
 
 def _encode_dataclass(value: Any) -> Any:
-    values = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-    fields = {key: to_data(item) for key, item in values.items() if item is not None}
+    fields = encode_fields(value, to_data)
     if isinstance(value, Bandit):
-        if isinstance(value.means, SiteMeans):  # as the constructors have it
+        if isinstance(value.means, SiteMeans):  # as the constructors take it
             sites = fields.pop("means")
             fields |= {"means": sites["means"], "site_sd": sites["sd"]}
         return fields
-    if isinstance(value, ContextualBandit):  # which tells the family how many features there are
+    if isinstance(value, ContextualBandit):  # the bandit itself sets the number of features
         return fields | {"family": {k: v for k, v in fields["family"].items() if k != "features"}}
     name = _find_name(type(value))
     return mark_repr_only(value) if name is None else {"name": name, **fields}
 
 
 def _find_name(cls: type) -> str | None:
-    """The name of a class in its registry, else 'module:class'."""
+    """Return the name of a class in its registry, else its import string, else None."""
     names = (name for registry in REGISTRIES for name, kind in registry.items() if kind is cls)
     return next(names, None) or get_import_string(cls)
 
 
 def find_repr_only(data: Any, path: str = "") -> dict[str, str]:
-    """The parts of plain data that cannot be built again: repr by path."""
+    """Return the parts of plain data that cannot be rebuilt: repr by dotted path."""
     if isinstance(data, Mapping):
         if REPR_ONLY in data:
             return {path: str(data[REPR_ONLY])}
@@ -102,7 +101,7 @@ def find_repr_only(data: Any, path: str = "") -> dict[str, str]:
 
 
 def collect_versions() -> dict[str, str]:
-    """The versions a number may depend on."""
+    """Collect the versions on which numbers may depend."""
     return {
         "posse": posse.__version__,
         "numpy": np.__version__,
@@ -110,57 +109,52 @@ def collect_versions() -> dict[str, str]:
     }
 
 
-# The parts of a simulation as settings: data that build the same part again, or a marked repr.
-#
-# Files are promised to give the same numbers again, so whatever comes back as another part (a
-# field called "name", an array that becomes a list, a None that a default replaces) is only
-# shown.
-
-
 def encode_algorithm(value: Any) -> Any:
-    """An algorithm as plain data."""
+    """Encode an algorithm as plain data."""
     return _encode_checked(Algorithm, value)
 
 
 def encode_bandit(value: AnyBandit) -> dict[str, Any]:
-    """A bandit as plain data, part by part."""
+    """Encode a bandit as plain data, part by part."""
     if isinstance(value, ContextualBandit):
         return _encode_contextual_bandit(value)
     data: dict[str, Any] = to_data(value) | {"family": _encode_checked(Family, value.family)}
-    for name, part in {
-        "means": value.means_of_arms,
-        "drift": value.drift,
-        "delay": value.delay,
-    }.items():
-        if part is None or isinstance(part, tuple | FrozenArray) or find_repr_only(data[name]):
-            continue
-        if not _are_equivalent(_try_rebuild((Bandit, name), data[name]), part):
-            data[name] = mark_repr_only(part)
-    return data
+    parts = {"means": value.means_of_arms, "drift": value.drift, "delay": value.delay}
+    return data | _mark_changed_parts(Bandit, data, parts)
 
 
 def _encode_contextual_bandit(value: ContextualBandit) -> dict[str, Any]:
     data: dict[str, Any] = to_data(value)
-    family = (
-        None if find_repr_only(data["family"]) else _try_rebuild(ContextualFamily, data["family"])
-    )
-    if family is None or not _are_equivalent(
-        family.with_features(value.family.features), value.family
-    ):
+    family = None
+    if not find_repr_only(data["family"]):
+        family = _try_rebuild(ContextualFamily, data["family"])
+    # Data have no number of features: the bandit sets it from its contexts.
+    features = value.family.features
+    if family is None or not _are_equivalent(family.with_features(features), value.family):
         data["family"] = mark_repr_only(value.family)
-    for name in ("contexts", "theta", "delay"):
-        part = getattr(value, name)
-        if part is None or isinstance(part, FrozenArray) or find_repr_only(data[name]):
+    parts = {name: getattr(value, name) for name in ("contexts", "theta", "delay")}
+    return data | _mark_changed_parts(ContextualBandit, data, parts)
+
+
+def _mark_changed_parts(
+    kind: type, data: Mapping[str, Any], parts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return marked reprs of the parts of a bandit that their data would not rebuild."""
+    marked = {}
+    for name, part in parts.items():
+        # Numbers always come back as they are; a part without data needs no check.
+        if part is None or isinstance(part, tuple | FrozenArray) or find_repr_only(data[name]):
             continue
-        if not _are_equivalent(_try_rebuild((ContextualBandit, name), data[name]), part):
-            data[name] = mark_repr_only(part)
-    return data
+        if not _are_equivalent(_try_rebuild((kind, name), data[name]), part):
+            marked[name] = mark_repr_only(part)
+    return marked
 
 
 def encode_network(value: Network) -> dict[str, Any]:
-    """A network as plain data."""
+    """Encode a network as plain data."""
     data = value.to_data()
-    if is_own(value.dynamics) and not find_repr_only(data):
+    # Only user-defined dynamics can come back different: all other fields are plain data.
+    if is_user_defined(value.dynamics) and not find_repr_only(data):
         rebuilt = _try_rebuild(Network, data)
         if rebuilt is None or not _are_equivalent(rebuilt.dynamics, value.dynamics):
             data["dynamics"] = mark_repr_only(value.dynamics)
@@ -168,6 +162,7 @@ def encode_network(value: Network) -> dict[str, Any]:
 
 
 def _encode_checked(kind: Any, value: Any) -> Any:
+    """Encode a part and rebuild it; return a marked repr if the result differs."""
     data = to_data(value)
     if find_repr_only(data):
         return data
@@ -180,12 +175,12 @@ def _encode_checked(kind: Any, value: Any) -> Any:
 def _try_rebuild(kind: Any, data: Any) -> Any:
     try:
         return from_data(kind, data)
-    except Exception:  # whatever the constructor of a user's class may raise
+    except Exception:  # the constructor of a user-defined class may raise anything
         return None
 
 
 def _are_equivalent(left: Any, right: Any) -> bool:
-    """Whether two values will do the same; lists and tuples of the same are the same."""
+    """Return whether two values behave alike; a list equals a tuple of the same items."""
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
         return type(left) is type(right) and np.array_equal(left, right)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
@@ -194,12 +189,14 @@ def _are_equivalent(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(
             _are_equivalent(left[key], right[key]) for key in left
         )
+    # Field by field, since fields may hold lists or arrays, for which == of dataclasses fails.
     if dataclasses.is_dataclass(left):
         names = [field.name for field in dataclasses.fields(left) if field.compare]
         return type(left) is type(right) and all(
             _are_equivalent(getattr(left, name), getattr(right, name)) for name in names
         )
     try:
-        return bool(left == right) or bool(left != left and right != right)  # nan is nan
-    except Exception:  # whatever a user's == may raise
+        # nan equals nan here: both parts behave alike
+        return bool(left == right) or bool(left != left and right != right)
+    except Exception:  # a user-defined == may raise anything
         return False

@@ -1,4 +1,4 @@
-"""Plain data as TOML text, the half that `tomllib` leaves out, and back."""
+"""Read TOML text, and write plain data as TOML, which `tomllib` cannot."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from typing import Any
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The data in TOML text."""
+    """Parse TOML text."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"this is not TOML: {error}") from None
+        raise ValueError(f"invalid TOML: {error}") from None
 
 
 def format_section(path: tuple[str, ...], table: Mapping[str, Any], in_array: bool = False) -> str:
-    """One line per value under the header [path], or [[path]]; no header for the empty path."""
+    """Format a table, one line per value, under the header [path], or [[path]] in an array.
+
+    The empty path has no header.
+    """
     name = f"[{'.'.join(map(format_key, path))}]"
     header = [f"[{name}]" if in_array else name] if path else []
     return "\n".join(
@@ -27,12 +30,12 @@ def format_section(path: tuple[str, ...], table: Mapping[str, Any], in_array: bo
 
 
 def format_key(name: str) -> str:
-    """A name as a key, in quotes where it needs them."""
+    """Format a key, in quotes where TOML requires them."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _format_text(name)
 
 
 def format_value(item: Any) -> str:
-    """A value on one line; tables are written inline."""
+    """Format a value on one line; tables are written inline."""
     if isinstance(item, bool):
         return "true" if item else "false"
     if isinstance(item, int | float):
@@ -48,5 +51,5 @@ def format_value(item: Any) -> str:
 
 
 def _format_text(text: str) -> str:
-    # JSON escapes all that TOML asks for, but for the delete character
+    # JSON escapes everything that TOML requires except the delete character
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-// The page of one agent: news in, sections brought up to date, orders out.
+// The page of one agent: receives changes, draws its sections, sends orders.
 import { $, h, render } from "./dom.js";
 import { fixed, stamp, total } from "./format.js";
 import { armTable } from "./arms.js";
@@ -8,15 +8,15 @@ import { panels, recent } from "./past.js";
 import { picker } from "./segments.js";
 import { siteMap } from "./sites.js";
 import * as states from "./states.js";
-import { ask, follow, keepToken, token } from "./stream.js";
+import { ask, follow, storeToken, token } from "./stream.js";
 import { theme } from "./theme.js";
 import { explain, settle } from "./tips.js";
 import { lead, measure, notes, strip } from "./words.js";
 
-const STALE = 3; // seconds without news
+const STALE = 3; // seconds without an update
 const view = { now: 0 }; // the sections as they last were
 const past = { scale: "day", day: null, shown: null, asked: "" };
-let [heard, trouble, streamed, stop] = [0, null, true, null];
+let [updated, trouble, streamed, stop] = [0, null, true, null];
 let base = "v1/";
 let chart = null;
 
@@ -30,22 +30,22 @@ const wanted = () => {
 };
 const neighbours = () => Object.keys(view.network?.neighbours ?? {});
 
-/* News */
+/* Changes */
 export const take = (change, byStream) => {
-  [heard, trouble, streamed] = [performance.now(), null, byStream];
+  [updated, trouble, streamed] = [performance.now(), null, byStream];
   view.now = change.now;
   Object.assign(view, change.sections);
   try {
     if (view.arms) show();
   } catch (error) {
-    reportError(error); // ours: the agent is well, and more news may be drawn
+    reportError(error); // an error of this page: the agent is well, and the next change may be drawn
   }
 };
 const fail = (error) => {
   trouble = error;
   beat();
 };
-// Asks who it is to the agent, then follows the experiment that the address names, or the first.
+// Requests its own rights, then follows the experiment of the address, or the first.
 const begin = async () => {
   stop?.();
   const mine = new AbortController();
@@ -80,16 +80,16 @@ const show = () => {
   const nothing = !total(Object.values(arms).map((arm) => arm.pulls_in_network + arm.open_in_network)) && !view.experiment.open_decisions;
   render($("notes"), ...notes(view), nothing ? states.empty(view) : null);
   table();
-  $("sites-about").textContent = measure(agent).rate ? "How many visits convert where" : "Mean rewards by site";
+  $("sites-about").textContent = measure(agent).rate ? "Conversion by site" : "Mean rewards by site";
   render($("sites"), ...siteMap(view));
-  $("network-about").textContent = `Seen from ${agent.name}; numbers on links: time for news`;
+  $("network-about").textContent = `Seen from ${agent.name}; numbers on links: message delay`;
   render($("network"), ...network(view));
   $("content").hidden = false;
   remember();
   beat();
   settle();
 };
-// The arms: of all visitors, or of those that the picker names.
+// The arms, for all visitors or for those of the picker.
 const table = () => {
   const { arms, whom } = segments.arms(base, view);
   const where = view.experiment.sites.read === "alike" ? " at all sites" : ", for this site";
@@ -103,13 +103,13 @@ const draw = () => {
   const shown = panels(past.shown, view);
   chart ??= timeChart($("chart"));
   chart.show(shown);
-  const waiting = past.shown.times.length < 2 ? "The past is kept from the first minute on: lines begin with the second." : null;
+  const waiting = past.shown.times.length < 2 ? "History is recorded once a minute: lines begin with the second point." : null;
   render($("chart-empty"), waiting ? h("p", { class: "blank" }, waiting) : null);
   const events = shown.events.toReversed();
-  render($("events"), ...(events.length ? events.map((each) => h("li", { "data-key": `${each.time} ${each.text}` }, h("i", {}, each.key), h("span", {}, stamp(each.time)), h("span", {}, each.text))) : [h("li", {}, h("i"), h("span", {}, "–"), h("span", {}, "Nothing out of the ordinary."))]));
+  render($("events"), ...(events.length ? events.map((each) => h("li", { "data-key": `${each.time} ${each.text}` }, h("i", {}, each.key), h("span", {}, stamp(each.time)), h("span", {}, each.text))) : [h("li", {}, h("i"), h("span", {}, "–"), h("span", {}, "No events."))]));
   settle();
 };
-// Asks for the past when there is more of it.
+// Requests the history when there is more of it.
 const remember = async () => {
   const mark = JSON.stringify([view.past, past.scale, base]);
   if (mark === past.asked) return;
@@ -124,28 +124,28 @@ const remember = async () => {
     draw();
     table();
   } catch {
-    if (mark === past.asked) past.asked = ""; // with the next news
+    if (mark === past.asked) past.asked = ""; // again with the next change
   }
 };
-// How old what is shown is, several times a second.
+// Shows the age of the last update, several times a second.
 const beat = () => {
-  const silence = heard ? (performance.now() - heard) / 1000 : 0;
-  const old = heard ? silence > STALE : false;
+  const silence = updated ? (performance.now() - updated) / 1000 : 0;
+  const old = updated ? silence > STALE : false;
   const body = document.body.classList;
   const refusal = trouble && [401, 404].includes(trouble.status);
-  body.toggle("is-asking", !heard || (!old && !streamed));
-  body.toggle("is-stale", old || Boolean(trouble && !heard && !refusal));
-  if (trouble && !heard) render($("lead"), h("h1", { class: "sr" }, "Nothing to show")); // nothing is loading
-  $("alive").textContent = !heard ? (refusal ? "nothing shown" : trouble ? "no answer" : "asking") : old ? `no news for ${Math.floor(silence)} s` : `${streamed ? "live" : "asked"}, ${fixed(silence)} s ago`;
-  if (refusal || (trouble && !heard)) render($("notice"), states.refused(trouble));
+  body.toggle("is-asking", !updated || (!old && !streamed));
+  body.toggle("is-stale", old || Boolean(trouble && !updated && !refusal));
+  if (trouble && !updated) render($("lead"), h("h1", { class: "sr" }, "Nothing to show")); // nothing is loading
+  $("alive").textContent = !updated ? (refusal ? "nothing shown" : trouble ? "no answer" : "connecting") : old ? `no update for ${Math.floor(silence)} s` : `${streamed ? "live" : "polled"}, ${fixed(silence)} s ago`;
+  if (refusal || (trouble && !updated)) render($("notice"), states.refused(trouble));
   else render($("notice"), old ? states.stale(Math.floor(silence), view.now, trouble, neighbours()) : null);
   if (trouble?.status === 401 && !$("write").open) $("write").open = true;
 };
 
 /* Orders */
 const introduce = ({ admitted, operator, known_token: known }) => {
-  $("mode").textContent = operator ? "may write" : token() && !known ? "wrong token" : admitted ? "read-only" : token() ? "wrong token" : "token";
-  $("told").textContent = !token() || operator ? "" : known ? "This is the application's token: it can read, but not pin or pause." : admitted ? "Wrong token: it is not the operators'. You can still read." : "Wrong token: the agent does not know it.";
+  $("mode").textContent = operator ? "operator" : token() && !known ? "wrong token" : admitted ? "read-only" : token() ? "wrong token" : "token";
+  $("told").textContent = !token() || operator ? "" : known ? "This token allows reading, but not pinning or pausing." : admitted ? "Wrong token: it is not the operators'. You can still read." : "Wrong token: the agent does not know it.";
   document.body.classList.toggle("can-write", operator);
 };
 const order = async (act, arm) => {
@@ -170,14 +170,14 @@ document.addEventListener("click", (event) => {
 });
 $("token").addEventListener("submit", async (event) => {
   event.preventDefault();
-  keepToken($("secret").value.trim());
+  storeToken($("secret").value.trim());
   $("secret").value = "";
   await begin();
-  $("write").open = $("mode").textContent !== "may write";
+  $("write").open = $("mode").textContent !== "operator";
 });
 $("experiment").addEventListener("change", (event) => { location.hash = encodeURIComponent(event.target.value); });
 addEventListener("hashchange", begin);
-document.addEventListener("visibilitychange", () => (document.hidden ? stop?.() : begin())); // nobody looks: no news
+document.addEventListener("visibilitychange", () => (document.hidden ? stop?.() : begin())); // a hidden page needs no changes
 addEventListener("pagehide", () => stop?.());
 addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
 

@@ -1,17 +1,17 @@
-// The table of arms: rate with its interval, chance of being the best, share of visits, counts.
+// The table of arms: rate with its interval, probability of being the best, share of visits, counts.
 import { bdi, h, isolated, s } from "./dom.js";
 import { clamp, count, percent, short, sure } from "./format.js";
 import { colour, mark, spark } from "./marks.js";
 import { measure, ranking } from "./words.js";
 
-let axis = null; // kept until it no longer fits: one that moves every second cannot be read
+let axis = null; // stays until the data no longer fit: an axis that moves every second cannot be read
 
 const round = (low, high) => {
   const step = 10 ** Math.floor(Math.log10((high - low) / 4)) * [1, 2, 5, 10].find((each) => (high - low) / 4 <= each * 10 ** Math.floor(Math.log10((high - low) / 4)) * 1.0001);
   const [from, to] = [Math.floor(low / step + 1e-9), Math.ceil(high / step - 1e-9)];
   return { low: from * step, high: to * step, ticks: Array.from({ length: to - from + 1 }, (_, i) => (from + i) * step) };
 };
-// Holds the intervals of arms that are well known, and at least the means of all.
+// Fits the intervals of arms with enough visits, and at least the means of all.
 const fit = (arms) => {
   const known = arms.filter((arm) => arm.pulls_in_network > 0 && arm.mean !== null);
   if (!known.length) return round(0, 1);
@@ -30,7 +30,7 @@ const badge = (view, name, arm) => {
   const { controls } = view;
   const whose = (record) => (record ? (record.signer === view.agent.name ? "at this agent" : `in the whole network by ${isolated(record.signer)}`) : "here");
   if (controls.pinned === name) return h("span", { class: "badge good", tip: `Pinned ${whose(controls.here?.pinned === name ? null : controls.network)}: gets every visit here.` }, "pinned");
-  if (controls.paused.includes(name)) return h("span", { class: "badge partly", tip: `Paused ${whose(controls.here?.paused.includes(name) ? null : controls.network)}: gets no visits, keeps its evidence.` }, "paused");
+  if (controls.paused.includes(name)) return h("span", { class: "badge partly", tip: `Paused ${whose(controls.here?.paused.includes(name) ? null : controls.network)}: gets no visits; its evidence stays.` }, "paused");
   if (arm.pulls_in_network + arm.open_in_network < 100) return h("span", { class: "badge", tip: "Fewer than 100 visits so far." }, "new");
   return null;
 };
@@ -49,10 +49,10 @@ const row = (view, name, k, unit, { at, lines, low, high }, shares) => {
     h("td", { class: "range", tip: sentence }, s("svg", { role: "img", "aria-label": sentence }, lines(),
       known ? [s("line", { class: `whisker ${colour(k)}`, ...bar }), s("line", { class: "spine", ...bar }), s("circle", { class: `dot ${colour(k)}`, cx: at(clamp(arm.mean, low, high)), cy: "50%", r: 5 })] : null)),
     h("td", { class: "num rate", tip: sentence }, h("b", {}, known ? unit.value(arm.mean) : "–"), h("small", {}, known ? ` ${unit.half((arm.high - arm.low) / 2)}` : " none yet")),
-    cell("likely best", `The probability that ${shown} is the best arm: ${arm.probability_best === null ? "unknown" : sure(arm.probability_best)}. It is not the verdict: who looks often is overconfident.`, arm.probability_best === null ? "–" : sure(arm.probability_best)),
+    cell("likely best", `The probability that ${shown} is the best arm: ${arm.probability_best === null ? "unknown" : sure(arm.probability_best)}. It is not the verdict: frequent looks make it overconfident.`, arm.probability_best === null ? "–" : sure(arm.probability_best)),
     h("td", { class: "share", tip: `${shown} gets ${share} of visits (${shares.span}). The line shows a day, from 0 to 100%.` }, h("span", { class: "sparkcell" }, spark(shares.past[name], colour(k)), h("b", {}, share))),
     cell("visits here", `${count(arm.pulls_here)} decisions of this agent for ${shown} whose reward is final.`, count(arm.pulls_here)),
-    cell("in the network", `${count(arm.pulls_in_network)} decisions of all agents for ${shown} whose reward is final, as held here.`, count(arm.pulls_in_network)),
+    cell("in the network", `${count(arm.pulls_in_network)} decisions of all agents for ${shown} whose reward is final, as known here.`, count(arm.pulls_in_network)),
     cell("open", `${count(arm.open_in_network)} decisions for ${shown} whose reward may still change${view.experiment.reward_window ? `; the window is ${short(view.experiment.reward_window)} s` : ""}.`, count(arm.open_in_network)),
     h("td", { class: "act" }, view.controls.pinned === name ? act("Unpin", "resume", name) : act("Pin", "pin", name), " ", paused ? act("Resume", "resume", name) : act("Pause", "pause", name)));
 };
@@ -73,10 +73,10 @@ export const armTable = (view, shares) => {
     h("th", { scope: "col", class: "range", tip: "Dot: the mean of closed decisions. Bar: where the true mean lies, right in 95 of 100 cases. Dotted line: the leader." },
       s("svg", { "aria-hidden": "true" }, ...ticks.map((tick) => s("text", { x: at(tick), y: 12, "text-anchor": "middle" }, unit.axis(tick)))), h("span", { class: "sr" }, "95% interval")),
     column(unit.column, unit.rate ? "Of 100 visits with this arm, how many convert, among decisions whose reward is final." : "The mean reward of decisions whose reward is final."),
-    column("likely best", "The probability that this arm is the best, given all evidence held here. It is not the verdict: who looks often is overconfident."),
-    column("share of visits, a day", "The part of all visits in the network that was given this arm, and now."),
+    column("likely best", "The probability that this arm is the best, given all evidence here. It is not the verdict: frequent looks make it overconfident."),
+    column("share of visits, last day", "The share of all visits in the network with this arm over the last day, and now."),
     column("visits here", "Decisions of this agent for this arm whose reward is final.", "num mid-hide"),
-    column("in the network", "Decisions of all agents for this arm whose reward is final, as held here.", "num mid-hide"),
+    column("in the network", "Decisions of all agents for this arm whose reward is final, as known here.", "num mid-hide"),
     column("open", "Decisions of all agents whose reward may still change. They are not in the mean."),
     h("th", { scope: "col", class: "act" }, h("span", { class: "sr" }, "actions")));
   return h("table", { class: "arms", "data-grid": true }, h("caption", { class: "sr" }, "Arms"), h("thead", {}, head),

@@ -1,4 +1,4 @@
-// Charts that share one time axis: curves or stacked shares, events above, values under the pointer.
+// Charts on one time axis: curves or stacked shares, events above, values at the pointer.
 import { cut, h, render, s } from "./dom.js";
 import { clamp, clock, day, elapsed, stamp } from "./format.js";
 import { colour } from "./marks.js";
@@ -11,7 +11,7 @@ const nice = (span, most) => {
 const series = (panel) => panel.lines ?? panel.stack;
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-// Consecutive places where all that is needed is known.
+// Runs of consecutive points with known values.
 const runs = (length, known) => {
   const found = [];
   for (let i = 0; i < length; i += 1) {
@@ -22,7 +22,7 @@ const runs = (length, known) => {
   return found;
 };
 
-// Labels at the ends of curves, kept apart.
+// Moves the labels at the ends of curves apart.
 const apart = (ends, top, ground) => {
   ends.sort((a, b) => a.y - b.y);
   ends.forEach((end, i) => (end.y = Math.max(end.y, i ? ends[i - 1].y + 14 : top)));
@@ -30,7 +30,7 @@ const apart = (ends, top, ground) => {
   return ends;
 };
 
-// host: where it is drawn. since: "utc" or "elapsed", how times are written.
+// host: the parent element. since: "utc" or "elapsed", the format of times.
 // show({times, panels, events}): times rise; panels have a title, a unit (and a brief one), a format, an exact format, and
 // lines or a stack of {name, k, values, dash, thin}, null where there is no value; events have {time, key, text}.
 export const timeChart = (host, since = "utc") => {

@@ -1,4 +1,4 @@
-// Elements made of values, and pages brought up to date in place: text is text, never markup.
+// Creates elements from values and updates pages in place: text is text, never markup.
 const SVG = "http://www.w3.org/2000/svg";
 
 const put = (made, attributes, children) => {
@@ -16,12 +16,12 @@ export const s = (name, attributes, ...children) => put(document.createElementNS
 export const bdi = (name) => h("bdi", {}, name);
 export const $ = (id) => document.getElementById(id);
 
-// A name amid plain text, as in a tip or a label: one to the left leaves the rest as it is.
+// A name in plain text, isolated so that a right-to-left name does not reorder the rest.
 export const isolated = (name) => `\u2068${name}\u2069`;
 export const cut = (name, most = 24) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
 
-// CSS variables: the policy forbids style attributes, not the script's own hand.
-const KEPT = new Set(["tabindex", "aria-describedby"]); // of whoever has the focus
+// CSS variables: the content security policy forbids style attributes, but not style properties set by scripts.
+const KEPT = new Set(["tabindex", "aria-describedby"]); // stay on the focused element
 const dress = (node) => {
   if (!node.dataset?.vars) return;
   for (const [name, value] of Object.entries(JSON.parse(node.dataset.vars))) {
@@ -69,5 +69,5 @@ const children = (host, fresh) => {
   }
 };
 
-// Brings the content of an element up to date; what stays the same keeps its focus.
+// Updates the content of an element; unchanged parts keep their focus.
 export const render = (host, ...fresh) => children(host, [...h("div", {}, ...fresh).childNodes]);

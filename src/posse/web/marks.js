@@ -11,7 +11,7 @@ export const meter = (value, goal, tip, look = "c0", top = goal * 1.12) =>
     s("rect", { class: "fill", x: 0, y: 2, width: `${((100 * Math.min(Math.max(value, 0), top)) / top).toFixed(2)}%`, height: 6, rx: 3 }),
     goal < top ? s("line", { class: "goal", x1: `${(100 * goal) / top}%`, x2: `${(100 * goal) / top}%`, y1: 0, y2: 10 }) : null);
 
-// values from 0 to 1, null where there is none
+// values from 0 to 1; null for a gap
 export const spark = (values, look) => {
   const step = 144 / Math.max(1, values.length - 1);
   const base = s("line", { class: "base", x1: 0, x2: 144, y1: 26.5, y2: 26.5 });

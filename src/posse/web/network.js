@@ -1,35 +1,35 @@
-// The network as this agent knows it: a ring of agents, their links, and a table that says the same.
+// The network as this agent knows it: a ring of agents, their links, and a table with the same facts.
 import { bdi, cut, h, isolated, s } from "./dom.js";
 import { ago, count, duration, plural, total } from "./format.js";
 
-const NAMED = 16; // agents up to which all have their names in the picture
-const ROOMY = 8; // and their state, and links the time that news takes
-const SLOW = 2; // seconds for news on a link
+const NAMED = 16; // up to this many agents, the picture names all
+const ROOMY = 8; // and shows their state, and the delay of links
+const SLOW = 2; // seconds of delay on a link
 
-const news = (agent, now) => (agent.heard === null ? "never heard" : ago(now - agent.heard));
+const news = (agent, now) => (agent.heard === null ? "never seen" : ago(now - agent.heard));
 const state = (agent, now) => {
   if (agent.state === "here") return "this agent";
   if (agent.state === "up") return news(agent, now);
   if (agent.state === "silent") return agent.heard === null ? "silent" : `silent ${duration(now - agent.heard)}`;
-  return agent.state === "down" ? "not there" : "evidence only";
+  return agent.state === "down" ? "missing" : "evidence only";
 };
 const lost = (agent) => agent.state === "down" || agent.state === "silent";
 const sentence = (name, agent, now) => {
   const shown = isolated(name);
   if (agent.state === "here") return `${shown} is the agent that serves this page.`;
-  if (agent.state === "known") return `Of ${shown} this agent holds evidence, and no word of how it is: it may run an older Posse.`;
-  const heard = `it was last heard ${news(agent, now)}`;
-  if (agent.state === "down") return `${shown} is not connected, and nobody else has heard it since; ${heard}. What it counted so far is here.`;
-  if (agent.state === "silent") return `${shown} has said nothing for two minutes; ${heard}. What it counted so far is here.`;
-  return `${shown} is in touch; ${heard}.`;
+  if (agent.state === "known") return `This agent has evidence of ${shown}, but no status.`;
+  const heard = `it was last seen ${news(agent, now)}`;
+  if (agent.state === "down") return `${shown} is not connected, and no other agent has seen it since; ${heard}. Its decisions so far are counted here.`;
+  if (agent.state === "silent") return `${shown} has sent no status for two minutes; ${heard}. Its decisions so far are counted here.`;
+  return `${shown} is reachable; ${heard}.`;
 };
 const wire = (link) => (link.state === "down" ? "down" : link.state === "half" ? "half" : link.lag !== null && link.lag > SLOW ? "slow" : "");
 const linkWord = (link) => (link.state === "down" ? "down" : link.state === "half" ? "one way" : link.lag === null ? "" : duration(link.lag));
 const linkSentence = (link) => {
   const ends = `${isolated(link.a)} to ${isolated(link.b)}`;
   if (link.state === "down") return `${ends}: no message gets through.`;
-  if (link.state === "half") return `${ends}: one end says it is up, the other that it is down.`;
-  return link.lag === null ? `${ends}: up.` : `${ends}: news takes ${duration(link.lag)}.`;
+  if (link.state === "half") return `${ends}: one end reports it up, the other down.`;
+  return link.lag === null ? `${ends}: up.` : `${ends}: messages take ${duration(link.lag)}.`;
 };
 
 const picture = (agents, links, now) => {
@@ -68,7 +68,7 @@ const picture = (agents, links, now) => {
       named ? s("text", { class: "title", x: tx.toFixed(1), y: ty.toFixed(1), "text-anchor": anchor }, cut(name, wide < 400 ? 10 : 13)) : null,
       told ? s("text", { class: "state", x: tx.toFixed(1), y: (ty + 14).toFixed(1), "text-anchor": anchor }, state(agent, now)) : null);
   });
-  return s("svg", { class: "net", viewBox: `0 0 ${wide} ${tall}`, role: "group", "aria-label": `Network of ${plural(names.length, "agent")}. The table below says the same.`, "data-grid": true }, ...wires, ...labels, ...bodies);
+  return s("svg", { class: "net", viewBox: `0 0 ${wide} ${tall}`, role: "group", "aria-label": `Network of ${plural(names.length, "agent")}. The table below has the same facts.`, "data-grid": true }, ...wires, ...labels, ...bodies);
 };
 
 const REFUSALS = 4;
@@ -82,22 +82,22 @@ const refused = (reasons) => {
 const table = (view, agents) => h("div", { class: "agents", tabindex: agents.length > 12 ? 0 : null, role: agents.length > 12 ? "region" : null, "aria-label": agents.length > 12 ? "Agents" : null },
   h("table", { class: "tall", "data-grid": true }, h("caption", { class: "sr" }, "Agents"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "agent"),
-      h("th", { scope: "col", class: "num", tip: "Since its last sign of life reached this agent." }, "last heard"),
-      h("th", { scope: "col", class: "num", tip: "Decisions that it has counted and that are not here yet." }, "behind"),
+      h("th", { scope: "col", class: "num", tip: "Time since its last status reached this agent." }, "last seen"),
+      h("th", { scope: "col", class: "num", tip: "Decisions that it has counted and that have not arrived here yet." }, "on their way"),
       h("th", { scope: "col", class: "num narrow-hide", tip: "Decisions that it has counted." }, "visits"),
       h("th", { scope: "col", class: "num", tip: "Messages of others that it refused since its start." }, "refused"))),
     h("tbody", {}, ...agents.map(([name, agent]) => {
       const mine = agent.experiments[view.agent.experiment] ?? {};
-      const visits = Math.max(mine.counted ?? 0, mine.held ?? 0); // its word may be a minute old
+      const visits = Math.max(mine.counted ?? 0, mine.held ?? 0); // its status may be a minute old
       const [number, reasons] = refused(agent.refused);
       return h("tr", { "data-key": name }, h("th", { scope: "row", tip: sentence(name, agent, view.now) }, bdi(name), agent.via && agent.via !== name ? h("span", { class: "quiet small narrow-hide" }, " via ", bdi(agent.via)) : null),
         h("td", { class: `num ${lost(agent) ? "lost" : ""}`, tip: sentence(name, agent, view.now) }, agent.state === "here" ? "here" : state(agent, view.now)),
-        h("td", { class: "num", tip: typeof mine.behind === "number" ? `${count(mine.behind)} of ${count(visits)} decisions of ${isolated(name)} are not here yet.` : `How many decisions of ${isolated(name)} are not here yet is not known.` }, typeof mine.behind === "number" ? count(mine.behind) : "–"),
+        h("td", { class: "num", tip: typeof mine.behind === "number" ? `${count(mine.behind)} of ${count(visits)} decisions of ${isolated(name)} have not arrived here yet.` : `The number of decisions of ${isolated(name)} on their way is unknown.` }, typeof mine.behind === "number" ? count(mine.behind) : "–"),
         h("td", { class: "num narrow-hide", tip: `${isolated(name)} has counted ${count(visits)} decisions, as far as is known here.` }, count(visits)),
         h("td", { class: "num", tip: reasons }, number));
     }))));
 
-// Round the ring along links, so that few of them cross.
+// Orders agents around the ring along links, so that few links cross.
 const around = (names, links) => {
   const near = new Map(names.map((name) => [name, new Set()]));
   for (const { a, b } of links) if (near.has(a) && near.has(b)) [near.get(a).add(b), near.get(b).add(a)];
@@ -119,5 +119,5 @@ export const network = (view) => {
   const agents = names.map((name) => [name, known[name]]);
   const bad = agents.filter(([, agent]) => lost(agent));
   const listed = agents.length > 12 ? [...new Set([agents[0], ...bad, ...agents])].slice(0, 60) : agents;
-  return [picture(agents, links, view.now), table(view, listed), listed.length < agents.length ? h("p", { class: "key" }, `and ${plural(agents.length - listed.length, "agent")} more${bad.length < listed.length ? ", all in touch or with evidence only" : ""}`) : null];
+  return [picture(agents, links, view.now), table(view, listed), listed.length < agents.length ? h("p", { class: "key" }, `and ${plural(agents.length - listed.length, "agent")} more${bad.length < listed.length ? ", all reachable or with evidence only" : ""}`) : null];
 };

@@ -1,4 +1,4 @@
-// The past: from kept cumulative counts to rates, shares and losses over time, with events.
+// The history: from cumulative counts to rates, shares and losses over time, with events.
 import { fixed, percent, short, total } from "./format.js";
 import { measure } from "./words.js";
 
@@ -9,7 +9,7 @@ const SPARK = 72; // points of a sparkline
 
 const before = (i, window) => Math.max(0, i - window);
 
-// What was added within a window before each point; what fades is taken as it is.
+// The increase within a window before each point; discounted counts are taken as they are.
 const added = (values, window, fading) => values.map((value, i) => {
   if (value === null) return null;
   if (fading) return value;
@@ -19,7 +19,7 @@ const added = (values, window, fading) => values.map((value, i) => {
 const ratio = (over, under, least = 1e-9) => over.map((value, i) => (value === null || under[i] === null || under[i] < least ? null : value / under[i]));
 const sum = (columns, length) => Array.from({ length }, (_, i) => (columns.every((each) => each[i] === null) ? null : total(columns.map((each) => each[i] ?? 0))));
 
-// A break where the agent did not run: lines must not bridge what nobody knows.
+// A gap where the agent did not run: lines must not bridge it.
 const gaps = ({ times, seconds }) => times.flatMap((time, i) => (i && time - times[i - 1] > 3.5 * seconds ? [i] : []));
 const broken = (values, places, fill) => {
   const made = values.slice();
@@ -42,7 +42,7 @@ export const sharesOf = (history, window) => {
   return Object.fromEntries(names.map((name) => [name, ratio(pulls[name], all)]));
 };
 
-// Shares for the table of arms: those of the last hour, and a line of the day.
+// Shares for the table of arms: of the last hour, and a sparkline of the day.
 export const recent = (history, arms) => {
   const names = Object.keys(arms);
   const now = Object.fromEntries(names.map((name) => [name, arms[name].pulls_in_network + arms[name].open_in_network]));
@@ -51,7 +51,7 @@ export const recent = (history, arms) => {
   const known = (name) => Boolean(history) && Object.hasOwn(history.arms, name); // an arm may be called "constructor"
   const gained = Object.fromEntries(names.map((name) => [name, now[name] - (start === null || !known(name) ? 0 : history.arms[name].network.pulls[start] ?? 0)]));
   let all = total(Object.values(gained));
-  let span = start === null ? "so far" : length < 60 ? "since the first minute kept" : "in the last hour";
+  let span = start === null ? "so far" : length < 60 ? "since the first recorded minute" : "in the last hour";
   let from = gained;
   if (!(all > 0)) [from, all, span] = [now, total(Object.values(now)), "so far"];
   const past = history ? sharesOf(history, SHARES.day) : {};
@@ -63,7 +63,7 @@ export const recent = (history, arms) => {
   };
 };
 
-// What the chart shows of a range: {times, panels, events}.
+// The data of the chart for a range: {times, panels, events}.
 export const panels = (history, view) => {
   const unit = measure(view.agent);
   const window = history.fading ? 0 : WINDOWS[history.scale];
@@ -73,7 +73,7 @@ export const panels = (history, view) => {
   const colours = Object.keys(view.arms);
   const k = (name) => (colours.includes(name) ? colours.indexOf(name) : colours.length + Object.keys(history.arms).indexOf(name));
   const shares = sharesOf(history, SHARES[history.scale]);
-  const moving = history.fading ? "as old evidence fades" : MOVING[history.scale];
+  const moving = history.fading ? "old evidence discounted" : MOVING[history.scale];
   const letters = "abcdefghijklmnopqrstuvwxyz";
   const events = history.events.slice(-letters.length).map((each, i) => ({ ...each, key: letters[i] }));
   const lines = [{ name: "all sites", k: 6, values: whole(rateOf(history, "network", window)) }];
@@ -87,7 +87,7 @@ export const panels = (history, view) => {
     panels: [
       { title: unit.rate ? "Conversion" : "Reward", short: unit.rate ? "converts" : "reward", unit: unit.rate ? `% of closed visits, ${moving}` : `mean of closed visits, ${moving}`, brief: moving, height: 120, format: unit.rate ? (v) => percent(v, digits) : short, exact: unit.value, lines },
       { title: "Share of visits", short: "share", unit: "% of all visits in the network, by arm", brief: "% of all visits", height: 130, format: (v) => percent(v, 0), exact: (v) => percent(v, 1), stack: Object.keys(history.arms).map((name) => ({ name, k: k(name), values: whole(shares[name]) })) },
-      { title: "Expected loss", short: "loss", unit: unit.rate ? "conversions per 10,000 visits, if the leader were taken for good" : "reward a visit, if the leader were taken for good", brief: unit.rate ? "per 10,000 visits" : "a visit", height: 80, format: unit.rate ? (v) => short(1e4 * v) : short, exact: unit.rate ? (v) => fixed(1e4 * v, 2) : short, lines: [{ name: "all sites", k: 6, values: whole(history.expected_loss) }] },
+      { title: "Expected loss", short: "loss", unit: unit.rate ? "conversions per 10,000 visits, if the leader were chosen for good" : "reward per visit, if the leader were chosen for good", brief: unit.rate ? "per 10,000 visits" : "per visit", height: 80, format: unit.rate ? (v) => short(1e4 * v) : short, exact: unit.rate ? (v) => fixed(1e4 * v, 2) : short, lines: [{ name: "all sites", k: 6, values: whole(history.expected_loss) }] },
     ],
   };
 };

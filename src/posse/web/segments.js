@@ -1,4 +1,4 @@
-// The picker of segments: arms for visitors of whom something is known; the rest is as on average.
+// The picker of segments: shows the arms for visitors with chosen attributes, averaged over the others.
 import { bdi, h, render } from "./dom.js";
 import { ask } from "./stream.js";
 
@@ -8,11 +8,11 @@ const option = (value, chosen) => h("option", { value: JSON.stringify(value), se
 const select = (name, field, chosen) => h("label", { "data-key": name }, bdi(name), " ",
   h("select", { "data-field": name }, h("option", { value: "", selected: chosen === undefined }, "average"), ...values(field).map((value) => option(value, chosen))));
 
-// host: where the selects go; show: draws the table anew.
+// host: the parent of the selects; show: redraws the table.
 export const picker = (host, show) => {
   let [of, chosen, from, at, busy] = ["", {}, null, null, false];
   const any = () => Object.keys(chosen).length > 0;
-  // Asks again whenever there are other numbers, one question at a time.
+  // Requests the arms again after every change, one request at a time.
   const look = async (base, view) => {
     if (!any() || busy || from === view.arms) return;
     [busy, from] = [true, view.arms];
@@ -21,7 +21,7 @@ export const picker = (host, show) => {
       const found = await (await ask(`${base}arms`, { method: "POST", body: JSON.stringify({ context }) })).json();
       if (JSON.stringify(context) === JSON.stringify(chosen)) at = found;
     } catch {
-      from = null; // with the next news
+      from = null; // again with the next change
     }
     busy = false;
     show();
@@ -34,7 +34,7 @@ export const picker = (host, show) => {
     show();
   });
   return {
-    // The arms to show, and for whom; null where there are no contexts.
+    // The arms to show, and for which visitors; null without contexts.
     arms: (base, view) => {
       const { context } = view.experiment;
       if (of !== base) [of, chosen, from, at] = [base, {}, null, null];
@@ -43,7 +43,7 @@ export const picker = (host, show) => {
       if (!context) return { arms: view.arms, whom: null };
       look(base, view);
       const told = Object.entries(chosen).map(([name, value]) => `${name} ${word(value)}`).join(", ");
-      return any() && at ? { arms: at, whom: told } : { arms: view.arms, whom: any() ? `${told} (asking)` : "the average visit" };
+      return any() && at ? { arms: at, whom: told } : { arms: view.arms, whom: any() ? `${told} (loading)` : "the average visitor" };
     },
   };
 };

@@ -1,9 +1,9 @@
-// Sites and arms as a heat map: rates with counts, a mark where a site differs, what sharing gained.
+// Sites and arms as a heat map: rates with counts, a mark where a site differs, the gain from sharing.
 import { bdi, h, isolated } from "./dom.js";
 import { brief, clamp, count, fixed, short, total } from "./format.js";
 import { measure } from "./words.js";
 
-// Chance would paint the map where there are few visits.
+// With few visits the colours would show only chance.
 const few = ({ pulls, mean }, unit) => mean === null || pulls < 30 || (unit.rate && pulls * mean * (1 - mean) < 15);
 
 const pooled = (rows, arm) => {
@@ -28,9 +28,9 @@ export const siteMap = (view) => {
   const [rows, arms] = [Object.entries(sites), Object.keys(view.arms)];
   const solid = rows.flatMap(([, row]) => Object.values(row.arms)).filter((cell) => !few(cell, unit)).map((cell) => cell.mean);
   const range = solid.length ? [Math.min(...solid), Math.max(...solid)] : [0, 1];
-  const gained = (name, gain) => (gain === null ? `${isolated(name)} has no closed visit of the leading arm of its own.` : `What ${isolated(name)} holds of the leading arm is worth ${fixed(gain)} times its own visits.`);
+  const gained = (name, gain) => (gain === null ? `The gain from sharing at ${isolated(name)} is unknown.` : `The evidence of the leading arm at ${isolated(name)} is worth ${fixed(gain)} times its own visits.`);
   const head = h("tr", {}, h("th", { scope: "col" }, "site"), ...arms.map((arm) => h("th", { scope: "col", tip: isolated(arm) }, bdi(arm))),
-    h("th", { scope: "col", class: "gain num", tip: "How many times its own visits a site would have needed to know as much alone." }, "sharing gained"));
+    h("th", { scope: "col", class: "gain num", tip: "How many times as many visits a site would have needed to learn as much alone." }, "gain from sharing"));
   const body = rows.map(([name, row]) => h("tr", { "data-key": name },
     h("th", { scope: "row", tip: isolated(name) }, bdi(name), name === view.agent.name ? h("span", { class: "quiet small narrow-hide" }, " here") : null),
     ...arms.map((arm) => {

@@ -1,4 +1,4 @@
-// The network of a swarm: agents as rings of what they play, links, and marks of all that is broken.
+// The network of a swarm: agents as rings of the arms they play, links, and marks of all faults.
 import { cut, render, s } from "./dom.js";
 import { percent, whole } from "./format.js";
 import { colour } from "./marks.js";
@@ -9,7 +9,7 @@ const WIDE = { wide: 760, tall: 500, r: 30, x: 122, y: 90, bulge: 1 };
 const NARROW = { wide: 343, tall: 450, r: 21, x: 96, y: 78, bulge: 0.55 };
 const CROWDED = { ...NARROW, tall: 600 }; // more agents than have room one below the other
 const TAG = 22; // from one tag to the next
-const LATE = 24; // visits behind, for each agent, which are shown in another colour
+const LATE = 24; // missing visits per agent that are shown in another colour
 const CORES = { killed: "✕", stopped: "‖", starts: "…" };
 
 const arc = (r, from, to) => {
@@ -34,9 +34,9 @@ const sentence = (view, i) => {
   const name = view.agents[i];
   const state = view.states[i];
   const plays = known(view, i) ? ` It plays ${view.arms[largest(view.shares[i])][0]} in ${percent(Math.max(...view.shares[i]), 0)} of visits.` : "";
-  if (state === "runs") return `${name}: ${view.behind[i] ? `${whole(view.behind[i])} acknowledged visits of others are not here yet` : "holds every acknowledged visit of every agent"}.${plays}`;
-  if (state === "starts") return `${name} is starting from what is on its disk.`;
-  return state === "stopped" ? `${name} is stopped: it neither answers nor hears.` : `${name} is killed: ${whole(view.visits[i])} acknowledged visits are on its disk.`;
+  if (state === "runs") return `${name}: ${view.behind[i] ? `${whole(view.behind[i])} acknowledged visits of others have not arrived yet` : "it has every acknowledged visit of every agent"}.${plays}`;
+  if (state === "starts") return `${name} is starting from its disk.`;
+  return state === "stopped" ? `${name} is stopped: it neither answers nor receives.` : `${name} is killed: ${whole(view.visits[i])} acknowledged visits are on its disk.`;
 };
 
 // host: where it is drawn. pick(agent, link): somebody picked one of them.

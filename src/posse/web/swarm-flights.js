@@ -1,4 +1,4 @@
-// Messages that travel: a dot from one agent to another, a cross where one is lost.
+// Moving messages: a dot from one agent to another, a cross where one is lost.
 import { s } from "./dom.js";
 
 const LASTS = 0.9; // seconds of the swarm's time
@@ -24,9 +24,9 @@ export const flights = (layer, place, radius) => {
   const made = (view) => view.messages.map(([from, to, passed], i, all) => ({ from, to, passed, at: clock + (SPREAD * i) / all.length }));
 
   return {
-    // The messages of a new view set off, one after the other.
+    // Starts the messages of a new view, one after the other.
     add: (view) => flying.push(...made(view)),
-    // So many seconds of the swarm's time go by.
+    // Advances the messages by seconds of the swarm's time.
     pass: (seconds) => {
       clock += seconds;
       flying = flying.filter((flight) => {
@@ -36,7 +36,7 @@ export const flights = (layer, place, radius) => {
         return part < 1;
       });
     },
-    // A moment that stands still.
+    // Draws the messages of a still moment.
     still: (view) => {
       flying.forEach(land);
       flying = made(view);

@@ -5,23 +5,23 @@ import { clamp, elapsed, fixed } from "./format.js";
 import { follow, post } from "./swarm-feed.js";
 import { flights } from "./swarm-flights.js";
 import { network } from "./swarm-drawing.js";
-import { books, lead, legend, log, table } from "./swarm-words.js";
+import { audit, lead, legend, log, table } from "./swarm-words.js";
 import { theme } from "./theme.js";
 import { explain, settle } from "./tips.js";
 
 const POINTS = 300; // of a curve, at most
 const VIEW = 0.5; // seconds from one view to the next
 const MODES = {
-  memory: "real agents in one process, on a network in memory; nobody is in the middle",
-  processes: "real agents, each a process, with TLS between them; nobody is in the middle",
+  memory: "real agents in one process, on a network in memory; no central server",
+  processes: "real agents in processes, with TLS between them; no central server",
 };
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 const views = [];
 let at = null; // the number of the past view that is shown; null: the newest
 let [picked, edge] = [null, null]; // an agent's name, a link's place
-let [drawn, before, streamed, problem] = [null, null, true, null]; // the last view drawn, the last frame, and how news come
-let replay = null; // the timer by which the past goes on
+let [drawn, before, streamed, problem] = [null, null, true, null]; // the last view drawn, the last frame, and how changes arrive
+let replay = null; // the timer that replays the past
 let held = false; // whether looking at the past has paused the swarm
 const last = () => views.at(-1);
 const index = () => (at === null ? views.length - 1 : clamp(at - views[0].number, 0, views.length - 1));
@@ -44,10 +44,10 @@ const buttons = (view) => {
   const [dead, halted, severed] = [state === "killed", state === "stopped", view.cut.includes(l)];
   return {
     kill: [dead ? `Start ${who}` : `Kill ${who}`, { button: dead ? "start" : "kill", agent: who }, true, dead],
-    stop: [halted ? `Let ${who} go on` : `Stop ${who}`, { button: halted ? "go-on" : "stop", agent: who }, halted || state === "runs", halted],
-    lie: [view.lies[i] ? `${who}: truth again` : `Make ${who} lie`, { button: view.lies[i] ? "tell-truth" : "lie", agent: who }, true, view.lies[i]],
-    differ: [view.differs[i] ? `${who}: as elsewhere` : `Change ${who}'s truth`, { button: view.differs[i] ? "be-alike" : "differ", agent: who }, true, view.differs[i]],
-    cut: [`${severed ? "Join" : "Cut"} ${name(view, link)}`, { button: severed ? "join" : "cut", link: ends }, true, severed],
+    stop: [halted ? `Resume ${who}` : `Stop ${who}`, { button: halted ? "go-on" : "stop", agent: who }, halted || state === "runs", halted],
+    lie: [view.lies[i] ? `Let ${who} be honest` : `Make ${who} lie`, { button: view.lies[i] ? "tell-truth" : "lie", agent: who }, true, view.lies[i]],
+    differ: [view.differs[i] ? `Same visitors at ${who}` : `Other visitors at ${who}`, { button: view.differs[i] ? "be-alike" : "differ", agent: who }, true, view.differs[i]],
+    cut: [`${severed ? "Restore" : "Cut"} ${name(view, link)}`, { button: severed ? "join" : "cut", link: ends }, true, severed],
     lose: [view.loss ? "Lose no messages" : "Lose 20% of messages", { button: view.loss ? "lose-none" : "lose" }, true, view.loss > 0],
     agent: ["Add an agent", { button: "add-agent" }, view.agents.length < 12, false],
     arm: ["Add an arm", { button: "add-arm" }, view.arms.length < 6, false],
@@ -94,13 +94,13 @@ const showTime = (view) => {
   render($("marks"), ...last().events.filter(([time]) => time >= from && to > from).map(([time, text]) => s("path", { class: "eventmark", "data-key": `${time} ${text}`, d: "M-4 0H4L0 7Z", transform: `translate(${(8 + (wide * (time - from)) / (to - from)).toFixed(1)} 6)` })));
 };
 const showNotice = () => {
-  const note = problem ? h("p", { class: "note bad" }, h("b", {}, "No answer"), h("span", {}, "The swarm does not answer: it was ended, or its machine sleeps. What you see is its last word; the page goes on asking."))
-    : last().phase === "ended" ? h("p", { class: "note" }, h("b", {}, "Ended"), h("span", {}, "The swarm was counted and is gone. Its past can still be looked at."))
+  const note = problem ? h("p", { class: "note bad" }, h("b", {}, "No answer"), h("span", {}, "The swarm does not answer: it was ended, or its machine sleeps. The page shows its last state and keeps trying."))
+    : last().phase === "ended" ? h("p", { class: "note" }, h("b", {}, "Ended"), h("span", {}, "The swarm was counted and has ended. You can still view its past."))
       : null;
   render($("notice"), note);
   document.body.classList.toggle("is-stale", problem !== null);
   document.body.classList.toggle("is-asking", !problem && (!streamed || last().phase === "ended"));
-  $("alive").textContent = problem ? "no answer" : last().phase === "ended" ? "ended" : last().paused ? "paused" : streamed ? "live" : "asking once a second";
+  $("alive").textContent = problem ? "no answer" : last().phase === "ended" ? "ended" : last().paused ? "paused" : streamed ? "live" : "polling once a second";
 };
 const showChart = () => {
   const past = views.slice(0, index() + 1);
@@ -110,7 +110,7 @@ const showChart = () => {
   chart.show({
     times: points.map((view) => view.time),
     events: past.at(-1).events.map(([time, text]) => ({ time, text })),
-    panels: [{ title: "Regret per agent", short: "regret", unit: "conversions missed for not knowing the best arm", brief: "conversions missed", height: 170, high: 4, format: (v) => fixed(v, 0), exact: (v) => fixed(v), lines: [line("alone", 1, "mean_alone", "6 3"), line("sharing", 0, "mean_regret")] }],
+    panels: [{ title: "Regret per agent", short: "regret", unit: "conversions missed by not playing the best arm", brief: "conversions missed", height: 170, high: 4, format: (v) => fixed(v, 0), exact: (v) => fixed(v), lines: [line("alone", 1, "mean_alone", "6 3"), line("sharing", 0, "mean_regret")] }],
   });
 };
 const show = () => {
@@ -127,7 +127,7 @@ const show = () => {
   drawing.show(view, picked, edge);
   if (at !== null || calm.matches || view.paused) messages.still(view);
   else if (drawn?.number !== view.number) messages.add(view);
-  render($("count"), books(view));
+  render($("count"), audit(view));
   render($("agents"), table(view, picked));
   render($("log"), ...log(view, at !== null));
   showButtons(view);
@@ -138,7 +138,7 @@ const show = () => {
   settle();
 };
 
-// Time: pause and speed are the swarm's own, in memory; the past is this page's.
+// Time: pause and speed belong to the swarm in memory; the past belongs to this page.
 const stopReplay = () => {
   clearTimeout(replay);
   replay = null;
@@ -196,7 +196,7 @@ follow(views, (byStream) => {
   if (!views.length) return;
   if (!begun && last().phase === "running") {
     begun = true;
-    if (calm.matches && last().mode === "memory") pause(true); // less motion: it goes on when people say so
+    if (calm.matches && last().mode === "memory") pause(true); // reduced motion: it continues when people press Play
     else if (calm.matches) at = last().number;
   }
   if (at === null || !drawn) show();
@@ -208,6 +208,6 @@ follow(views, (byStream) => {
 }, (error) => {
   problem = error;
   if (views.length) show();
-  else render($("lead"), h("h1", {}, "The swarm does not answer."), h("p", {}, "It was ended, or is only just starting; the page goes on asking."));
+  else render($("lead"), h("h1", {}, "The swarm does not answer."), h("p", {}, "It was ended, or is starting; the page keeps trying."));
 });
 requestAnimationFrame(frame);

@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, or as the button says for this tab.
+// Light or dark: the system's setting, or the choice of the button for this tab.
 import { $ } from "./dom.js";
 
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -6,8 +6,8 @@ const root = document.documentElement;
 const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
 
 export const theme = () => {
-  const kept = sessionStorage.getItem("theme");
-  if (kept) root.dataset.theme = kept;
+  const stored = sessionStorage.getItem("theme");
+  if (stored) root.dataset.theme = stored;
   const button = $("theme");
   const name = () => {
     button.textContent = dark() ? "Light" : "Dark";

@@ -1,4 +1,4 @@
-// A sentence for every number: hover, focus, or arrow keys inside a grid; Esc hides it.
+// Tooltips: a sentence for every number, by hover, focus, or arrow keys inside a grid; Esc hides it.
 import { $, h } from "./dom.js";
 import { clamp } from "./format.js";
 
@@ -46,10 +46,10 @@ const beside = (grid, from, way) => {
 };
 const find = (event) => event.target.closest?.("[data-tip]");
 
-// Every grid is one stop of the Tab key; new elements join it, and a shown tip follows its number.
+// Every grid is one stop of the Tab key (roving tabindex); new elements join it, and a tip follows its number.
 export const settle = (anew = false) => {
   for (const grid of document.querySelectorAll("[data-grid]")) {
-    // to see what is visible the browser has to lay out the page, so not every second
+    // checking visibility forces a layout of the page, so not every second
     if (!anew && grid.querySelector('[tabindex="0"]') && !grid.querySelector("[data-tip]:not([tabindex], button)")) continue;
     const cells = [...grid.querySelectorAll("[data-tip]:not(button)")];
     const stop = cells.find((each) => each.tabIndex === 0 && each.hasAttribute("tabindex") && each.checkVisibility()) ?? cells.find((each) => each.checkVisibility());
@@ -84,6 +84,6 @@ export const explain = () => {
     next.tabIndex = 0;
     next.focus();
   });
-  addEventListener("resize", () => settle(true)); // what is shown may be another part
+  addEventListener("resize", () => settle(true)); // other elements may be visible now
   settle();
 };

@@ -78,7 +78,7 @@ class TestStaticNetworksOnly:
 
     def test_weights_that_never_mix_are_refused(self, name):
         network = networks.from_matrix([[0.0, 1.0], [1.0, 0.0]])  # second eigenvalue -1
-        with pytest.raises(ValueError, match="mix"):
+        with pytest.raises(ValueError, match="second eigenvalue below 1"):
             posse.simulate(BANDIT, network, BASELINES[name](), horizon=20)
 
 

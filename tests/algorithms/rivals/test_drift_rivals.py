@@ -98,8 +98,8 @@ def test_states_are_values():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (posse.DiscountedUCB, "discount must be given, or half_life in its place"),
-        (lambda: posse.DiscountedUCB(0.9, 5), "discount must be given, or half_life in its place"),
+        (posse.DiscountedUCB, "give either discount or half_life"),
+        (lambda: posse.DiscountedUCB(0.9, 5), "give either discount or half_life"),
         (lambda: posse.DiscountedUCB(1), "discount must be a finite number above 0 and below 1"),
         (lambda: posse.DiscountedUCB(half_life=0), "half_life must be a finite number above 0"),
         (lambda: posse.DiscountedUCB(0.9, exploration=0), "exploration must be"),

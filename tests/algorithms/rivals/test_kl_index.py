@@ -36,7 +36,7 @@ RADII = [1e-12, 1e-7, 1e-3, 0.1, 1.0, 7.0, 30.0]
 
 def root(family, mean, radius):
     """The q above the mean at which the divergence is the radius."""
-    kl = theory.divergence(family)
+    kl = theory.get_divergence(family)
     high = mean + 1.0
     if family.rewards.high == 1.0:
         high = np.nextafter(1.0, 0.0)

@@ -11,9 +11,9 @@ import pytest
 import posse
 from posse import networks
 from posse.algorithms import Problem
-from posse.algorithms.rivals.follow_your_leader import leaders_of
+from posse.algorithms.rivals.follow_your_leader import choose_leaders
 from posse.families import Bernoulli, Exponential, Gaussian, Poisson
-from posse.networks.operators import links_in_use
+from posse.networks.operators import count_links_in_use
 from posse.randomness import Streams
 
 RUNS, N_ARMS = 2, 3
@@ -85,7 +85,7 @@ def rounds_of(algorithm, network, rounds=14, family=None):
         rewards = family.draw_rewards(np.array([0.9, 0.5, 0.1])[arms], generator)
         weights = draw(source, t)
         before, state = state, algorithm.learn(state, arms, rewards, weights)
-        sent = algorithm.numbers_sent(state, t, links_in_use(weights, RUNS, network.n_agents))
+        sent = algorithm.numbers_sent(state, t, count_links_in_use(weights, RUNS, network.n_agents))
         yield t, before, arms, rewards, hears(weights, network.n_agents), state, sent
 
 
@@ -153,16 +153,16 @@ def test_the_largest_index_is_played(algorithm, c, family):
 
 def test_leaders_by_hand():
     """The hub of a star; every third agent of a cycle; the middle of a path of 5 and its sides."""
-    assert leaders_of(networks.star(6)).tolist() == [0] * 6
-    assert leaders_of(networks.cycle(6)).tolist() == [0, 0, 3, 3, 3, 0]
-    assert leaders_of(networks.path(5)).tolist() == [1, 1, 2, 3, 3]
-    assert leaders_of(networks.complete(1)).tolist() == [0]
+    assert choose_leaders(networks.star(6)).tolist() == [0] * 6
+    assert choose_leaders(networks.cycle(6)).tolist() == [0, 0, 3, 3, 3, 0]
+    assert choose_leaders(networks.path(5)).tolist() == [1, 1, 2, 3, 3]
+    assert choose_leaders(networks.complete(1)).tolist() == [0]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_everybody_has_a_leader_among_its_neighbours(seed):
     network = networks.barabasi_albert(40, 2, seed=seed)
-    leaders = leaders_of(network)
+    leaders = choose_leaders(network)
     for agent, leader in enumerate(leaders):
         assert leaders[leader] == leader
         assert leader == agent or leader in network.neighbours(agent)
@@ -173,7 +173,7 @@ def test_everybody_has_a_leader_among_its_neighbours(seed):
     "network", [networks.path(7), networks.star(5), networks.cycle(6).failing(0.6)], ids=str
 )
 def test_followers_play_what_they_last_heard_their_leader_play(network):
-    algorithm, leaders = posse.FollowYourLeader(index="kl"), leaders_of(network)
+    algorithm, leaders = posse.FollowYourLeader(index="kl"), choose_leaders(network)
     last = np.full((RUNS, network.n_agents), -1)
     follower = leaders != np.arange(network.n_agents)
     retold = [Retold(network.n_agents, 1) for _ in range(RUNS)]

@@ -7,7 +7,7 @@ import posse
 from posse import networks
 from posse.algorithms import Problem
 from posse.families import Bernoulli, Gaussian
-from posse.networks.operators import as_matrix, links_in_use
+from posse.networks.operators import as_matrix, count_links_in_use
 from tests.algorithms.oracles import comex, coop_se, follow_your_leader, ucb_network
 
 RUNS, HORIZON, MEANS = 2, 30, [0.2, 0.8, 0.55, 0.4]
@@ -75,7 +75,7 @@ class World:
                 ]
             )
             state = algorithm.learn(state, arms[t], rewards, self.weights[t])
-            links = links_in_use(self.weights[t], RUNS, n_agents)
+            links = count_links_in_use(self.weights[t], RUNS, n_agents)
             sent[t] = algorithm.numbers_sent(state, t + 1, links)
         return arms, sent
 

@@ -9,7 +9,7 @@ import posse
 from posse import networks
 from posse.algorithms import Problem
 from posse.algorithms.rivals.gosine import ends_phase
-from posse.algorithms.rivals.message_passing import hops
+from posse.algorithms.rivals.message_passing import hop_distances
 from posse.families import Bernoulli, Gaussian, Grid
 
 BANDIT = posse.Bandit.gaussian([0.9, 0.5, 0.4, 0.1, 0.0])
@@ -42,8 +42,8 @@ class TestDPE2:
     @pytest.mark.parametrize("network", NETWORKS, ids=str)
     def test_the_leaders_word_travels_one_hop_a_round_and_is_counted(self, network):
         algorithm, horizon = posse.DPE2(), 80
-        leader = algorithm.leader(network)
-        away = hops(network)[leader]
+        leader = algorithm.find_leader(network)
+        away = hop_distances(network)[leader]
         links = np.zeros(RUNS, int)
         best, sent = [np.zeros((RUNS,), int)], np.zeros(RUNS)
         for t, arms, _, state in rounds_of(algorithm, network, Gaussian(), [0.2, 0.5, 0.1], 80):
@@ -63,7 +63,7 @@ class TestDPE2:
 
     def test_the_leader_is_the_centre_and_alone_learns(self):
         algorithm, network = posse.DPE2(), networks.path(5)
-        assert algorithm.leader(network) == 2
+        assert algorithm.find_leader(network) == 2
         problem = Problem(5, 3, 50, Gaussian(), network, 1)
         arms, rewards = np.array([[0, 1, 2, 1, 0]]), np.array([[1.0, 2.0, 3.0, 4.0, 5.0]])
         state = algorithm.learn(algorithm.init(problem), arms, rewards, None)
@@ -104,7 +104,7 @@ class TestGosInE:
         size = -(-n_arms // n_agents)
         network, means = networks.complete(n_agents), np.linspace(1, 0, n_arms)
         for _, arms, _, state in rounds_of(posse.GosInE("kl"), network, Gaussian(), means, 70):
-            kept = state.kept
+            kept = state.active_arms
             for agent in range(n_agents):
                 own = {(agent * size + each) % n_arms for each in range(size)}
                 assert set(np.flatnonzero(state.sticky[agent])) == own
@@ -151,7 +151,7 @@ class TestGosInE:
             upper=new_of[state.upper[:, order]],
             lower=new_of[state.lower[:, order]],
         )
-        assert (state.counts[state.kept] > 0).all()  # nothing ties
+        assert (state.counts[state.active_arms] > 0).all()  # nothing ties
         chosen, after = (
             algorithm.choose(each, 31, np.random.default_rng(0)) for each in (state, relabelled)
         )
@@ -163,7 +163,7 @@ class TestDistUCB:
     @pytest.mark.parametrize("index", ["published", "kl"])
     def test_estimates_track_and_counts_spread(self, network, index):
         """The mean of z is the mean of x; m is the largest count, as many rounds ago as hops."""
-        past, away = [], hops(network)
+        past, away = [], hop_distances(network)
         algorithm = posse.DistUCB(index=index)
         for t, arms, _, state in rounds_of(algorithm, network, Bernoulli(), [0.9, 0.4, 0.1], 60):
             past.append(state.counts)
@@ -202,7 +202,7 @@ class TestRefusals:
         [
             (networks.cycle(5).gossip(), "needs a network that does not change, since .*Gossip"),
             (networks.cycle(5).failing(0.3), "needs a network that does not change, since .*Fail"),
-            (LOPSIDED, "needs links that lead both ways, since"),
+            (LOPSIDED, "needs symmetric weights, since"),
         ],
         ids=["gossip", "failing", "lopsided"],
     )
@@ -226,7 +226,7 @@ class TestRefusals:
             posse.simulate(poisson, network, given, horizon=20, runs=1)
         else:
             grid = posse.Bandit(Grid.example(), [0.2, 0.5])
-            with pytest.raises(ValueError, match="has no known divergence"):
+            with pytest.raises(ValueError, match="has no divergence"):
                 posse.simulate(grid, network, algorithm, horizon=20)
 
 

@@ -142,7 +142,7 @@ def branches_of(algorithm, network, family):
     channels = algorithm.init(Problem(network.n_agents, N_ARMS, 5, family, network)).channels
     branches = [[] for _ in range(network.n_agents)]
     if channels is not None:
-        pairs = zip(channels.listener % network.n_agents, channels.speaker, strict=True)
+        pairs = zip(channels.receiver % network.n_agents, channels.sender, strict=True)
         for listener, speaker in pairs:
             branches[int(listener)].append(int(speaker) % network.n_agents)
     assert sum(map(len, branches)) == 2 * (network.n_agents - 1)

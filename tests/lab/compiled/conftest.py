@@ -17,17 +17,17 @@ from posse.lab.compiled import engine
 from posse.lab.compiled import registry as plan
 from posse.lab.compiled.jit import KERNELS
 from posse.lab.compiled.philox import U64, key_of
-from posse.lab.compiled.posteriors import BELIEFS
+from posse.lab.compiled.posteriors import POSTERIORS
 
 # A family for each kind of belief, from the tables: a new kind is tested by what is here.
-FAMILIES = {kind: family() for family, kind in reversed(plan.BELIEFS.items())}
+FAMILIES = {kind: family() for family, kind in reversed(plan.POSTERIOR_KERNELS.items())}
 
 
 class Kind:
     """A kind of belief, its family, which is the oracle, and beliefs of any sharpness."""
 
     def __init__(self, name: str, family: Any) -> None:
-        self.name, self.family, self.belief = name, family, BELIEFS[name]
+        self.name, self.family, self.belief = name, family, POSTERIORS[name]
 
     def kernel(self, policy: str) -> Any:
         """Such as the kernel choose_thompson of this kind."""
@@ -110,12 +110,12 @@ def play(monkeypatch):
     """Simulate three runs with seed 5, and keep the rows that the engine worked on."""
     kept = []
 
-    class Kept(engine.Rows):
+    class Kept(engine.BlockState):
         def __post_init__(self):
             super().__post_init__()
             kept.append(self)
 
-    monkeypatch.setattr(engine, "Rows", Kept)
+    monkeypatch.setattr(engine, "BlockState", Kept)
 
     def run(bandit, network, algorithm, horizon):
         kept.clear()

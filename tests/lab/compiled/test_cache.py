@@ -25,34 +25,36 @@ def source(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "__file__", str(copy / "cache.py"))
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr("numba.config.CACHE_DIR", "")
-    cache.folder.cache_clear()
+    cache.kernel_folder.cache_clear()
     yield copy
-    cache.folder.cache_clear()
+    cache.kernel_folder.cache_clear()
 
 
 def store(name):
     """Pretend that numba has stored a kernel."""
-    folder = cache.folder() / "compiled_0123"
+    folder = cache.kernel_folder() / "compiled_0123"
     folder.mkdir(exist_ok=True)
     (folder / f"module.{name}-70.py311.nbi").write_bytes(b"index")
     (folder / f"module.{name}-70.py311.1.nbc").write_bytes(b"code")
 
 
 def test_kernels_are_held_one_by_one(source):
-    assert not cache.holds("merge_static")
+    assert not cache.is_stored("merge_static")
     store("merge_static")
-    assert cache.holds("merge_static")
-    assert not cache.holds("merge")
-    assert not cache.holds("static")
+    assert cache.is_stored("merge_static")
+    assert not cache.is_stored("merge")
+    assert not cache.is_stored("static")
 
 
-@pytest.mark.parametrize("name", ["special.py", "jit.py", "driver.py", "beliefs/beta.py"])
+@pytest.mark.parametrize(
+    "name", ["numerics/special.py", "jit.py", "driver.py", "posteriors/beta.py"]
+)
 def test_an_edit_of_any_file_is_another_folder_and_removes_the_old_one(source, name):
     store("merge_static")
-    before = cache.folder()
+    before = cache.kernel_folder()
     (source / name).write_text((source / name).read_text() + "\n# an edit\n")
-    cache.folder.cache_clear()
-    assert not cache.holds("merge_static")
+    cache.kernel_folder.cache_clear()
+    assert not cache.is_stored("merge_static")
     assert not before.exists()
 
 
@@ -65,27 +67,28 @@ def test_a_file_more_is_an_edit_too(source):
 
 def test_results_depend_on_more_than_kernels_do(source):
     before = cache.source_hash(), cache.source_hash(kernels_only=True)
-    (source / "plan.py").write_text("x = 1\n")
+    (source / "registry.py").write_text("x = 1\n")
     assert cache.source_hash() != before[0]
     assert cache.source_hash(kernels_only=True) == before[1]
     kernels = {Path(kernel.function.__code__.co_filename).name for kernel in jit.KERNELS.values()}
-    assert not kernels & cache._WITHOUT_KERNELS
+    assert not kernels & cache.FILES_WITHOUT_KERNELS
+    assert all((source / name).exists() for name in cache.FILES_WITHOUT_KERNELS)
 
 
 def test_processes_that_start_together_share_one_folder(source):
     """The second one leaves alone what the first one wrote."""
     store("merge_static")
-    cache.folder.cache_clear()
-    assert cache.holds("merge_static")
+    cache.kernel_folder.cache_clear()
+    assert cache.is_stored("merge_static")
 
 
 def test_another_processor_has_its_own_folder_and_leaves_this_one_alone(source, monkeypatch):
     store("merge_static")
-    before = cache.folder()
+    before = cache.kernel_folder()
     monkeypatch.setattr("numba.config.CPU_NAME", "another")  # whatever this one is, or plays
-    cache.folder.cache_clear()
-    assert cache.folder() != before
-    assert not cache.holds("merge_static")
+    cache.kernel_folder.cache_clear()
+    assert cache.kernel_folder() != before
+    assert not cache.is_stored("merge_static")
     assert any(before.rglob("*.nbi"))
 
 
@@ -93,11 +96,11 @@ def test_a_folder_of_ones_own_is_never_cleaned(source, tmp_path, monkeypatch):
     """Several versions may share NUMBA_CACHE_DIR."""
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "shared"))
     store("merge_static")
-    before = cache.folder()
+    before = cache.kernel_folder()
     (source / "driver.py").write_text("x = 1\n")
-    cache.folder.cache_clear()
-    assert cache.folder().parent == tmp_path / "shared"
-    assert cache.folder() != before
+    cache.kernel_folder.cache_clear()
+    assert cache.kernel_folder().parent == tmp_path / "shared"
+    assert cache.kernel_folder() != before
     assert any(before.rglob("*.nbi"))
 
 
@@ -106,7 +109,7 @@ def test_where_the_source_cannot_be_written_to_the_users_cache_is_used(
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     (source / "__pycache__").write_text("in the way")
-    assert cache.folder().parent == tmp_path / "home" / "posse"
+    assert cache.kernel_folder().parent == tmp_path / "home" / "posse"
 
 
 def test_where_nothing_can_be_written_kernels_are_compiled_all_the_same(
@@ -115,7 +118,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_all_the_same(
     (tmp_path / "home").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     (source / "__pycache__").write_text("in the way")
-    assert cache.folder() is None
+    assert cache.kernel_folder() is None
     kernel = jit.Kernel("double", lambda x: 2 * x, "float64(float64)", {}, 1.0)
     assert not kernel.is_cached
     assert kernel(4.0) == 8.0
@@ -134,7 +137,8 @@ play(posse.Greedy(), False)
 play(posse.Greedy(), False)
 play(posse.BayesUCB(), True)
 play(posse.BayesUCB(), True)
-print(*sorted({path.name.split(".")[1].split("-")[0] for path in cache.folder().rglob("*.nbi")}))
+names = {path.name.split(".")[1].split("-")[0] for path in cache.kernel_folder().rglob("*.nbi")}
+print(*sorted(names))
 """
 
 
@@ -163,17 +167,18 @@ kernel = jit.Kernel("double", doubling.double, "float64(float64)", {}, 1.0)
 print("ready", flush=True)
 sys.stdin.readline()
 assert kernel(4.0) == 8.0
-stats = kernel.compiled.stats
+stats = kernel.dispatcher.stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
 
 
 def test_processes_that_start_together_compile_once(tmp_path):
     (tmp_path / "doubling.py").write_text("def double(x):\n    return 2 * x\n")
+    path = os.pathsep.join([".", *sys.path])  # this source, wherever the tests run
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", TOGETHER], cwd=tmp_path, text=True,
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": "."},
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )
         for _ in range(2)
@@ -189,9 +194,9 @@ def test_processes_that_start_together_compile_once(tmp_path):
 
 def test_a_kernel_of_which_the_code_is_not_written_yet_is_not_held(source):
     store("merge_static")
-    (code,) = cache.folder().rglob("*.nbc")
+    (code,) = cache.kernel_folder().rglob("*.nbc")
     code.unlink()
-    assert not cache.holds("merge_static")
+    assert not cache.is_stored("merge_static")
 
 
 def test_a_user_without_a_home_compiles_all_the_same(source, monkeypatch):
@@ -203,7 +208,7 @@ def test_a_user_without_a_home_compiles_all_the_same(source, monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", classmethod(home))
-    assert cache.folder() is None
+    assert cache.kernel_folder() is None
 
 
 def test_all_the_kernels_of_a_comparison_are_announced_together(monkeypatch):
@@ -213,13 +218,13 @@ def test_all_the_kernels_of_a_comparison_are_announced_together(monkeypatch):
         Simulation(bandit, network, posse.Decentralized(policy), 2, 0, [2]) for policy in policies
     ]
     told = []
-    engine.prepare(simulations, told.append)  # compiled from here on
+    engine.compile_kernels(simulations, told.append)  # compiled from here on
     assert len(told) <= 1
     told.clear()
-    engine.prepare(simulations, told.append)
+    engine.compile_kernels(simulations, told.append)
     assert told == []
     monkeypatch.setattr(jit.Kernel, "is_cached", False)
-    engine.prepare(simulations, told.append)
+    engine.compile_kernels(simulations, told.append)
     (seconds,) = told
     assert seconds > sum(
         jit.KERNELS[f"choose_{name}_BETA"].seconds for name in ("thompson", "bayes_ucb")

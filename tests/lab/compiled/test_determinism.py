@@ -51,8 +51,8 @@ class TestBlocks:
         whole = play(*problem, horizon=30)
         assert_same(whole, play(*problem, horizon=30, threads=2))
         for rows in (1, 3 * network.n_agents, 10_000):
-            monkeypatch.setattr(engine, "_BLOCK_ROWS", rows)
-            monkeypatch.setattr(engine, "_STEPS_PER_CALL", 7 * rows)
+            monkeypatch.setattr(engine, "BLOCK_ROWS", rows)
+            monkeypatch.setattr(engine, "STEPS_PER_CALL", 7 * rows)
             assert_same(whole, play(*problem, horizon=30))
             assert_same(whole, play(*problem, horizon=30, threads=3))
 
@@ -67,7 +67,7 @@ def test_other_algorithms_too(monkeypatch, algorithm):
     problem = (BANDITS["gaussian"], NETWORKS["cycle"], algorithm)
     whole = play(*problem, runs=20)
     assert_same(whole, play(*problem, runs=20, threads=2))
-    monkeypatch.setattr(engine, "_BLOCK_ROWS", 14)
+    monkeypatch.setattr(engine, "BLOCK_ROWS", 14)
     assert_same(whole, play(*problem, runs=20, threads=2))
     assert_same([x[:4] for x in whole], play(*problem, runs=4))
 
@@ -96,9 +96,9 @@ def test_tiles_of_a_big_network_give_what_a_block_gives(monkeypatch, network, ba
     """Bit for bit, however the agents are shared out: also where threads outnumber the tiles."""
     problem = (bandit, network, algorithm)
     whole = play(*problem, runs=2)
-    monkeypatch.setattr(engine, "_BIG_NETWORK", 50)
+    monkeypatch.setattr(engine, "BIG_NETWORK", 50)
     for tile, threads in ((16, 1), (32, 2), (48, 3), (64, 5), (512, 2)):
-        monkeypatch.setattr(engine, "_TILE_ROWS", tile)
+        monkeypatch.setattr(engine, "TILE_ROWS", tile)
         assert_same(whole, play(*problem, runs=2, threads=threads))
 
 
@@ -107,20 +107,20 @@ def test_tiles_with_many_arms_and_few_recorded_rounds(monkeypatch):
     means = np.random.default_rng(0).normal(size=17)
     problem = (posse.Bandit.gaussian(means), networks.cycle(100), posse.Decentralized(TS))
     whole = play(*problem, runs=3, record=7)
-    monkeypatch.setattr(engine, "_BIG_NETWORK", 50)
-    monkeypatch.setattr(engine, "_TILE_ROWS", 16)
+    monkeypatch.setattr(engine, "BIG_NETWORK", 50)
+    monkeypatch.setattr(engine, "TILE_ROWS", 16)
     assert_same(whole, play(*problem, runs=3, record=7, threads=2))
 
 
 def test_gossip_and_failing_links_on_big_networks_are_not_cut(monkeypatch):
-    monkeypatch.setattr(engine, "_BIG_NETWORK", 5)
-    monkeypatch.setattr(engine, "_TILE_ROWS", 16)
+    monkeypatch.setattr(engine, "BIG_NETWORK", 5)
+    monkeypatch.setattr(engine, "TILE_ROWS", 16)
     for network in (networks.cycle(40).gossip(), networks.cycle(40).failing(0.3)):
         problem = (BANDITS["bernoulli"], network, posse.Decentralized(TS))
         cut = play(*problem, threads=2)
-        monkeypatch.setattr(engine, "_BIG_NETWORK", 1_000)
+        monkeypatch.setattr(engine, "BIG_NETWORK", 1_000)
         assert_same(cut, play(*problem))
-        monkeypatch.setattr(engine, "_BIG_NETWORK", 5)
+        monkeypatch.setattr(engine, "BIG_NETWORK", 5)
 
 
 @pytest.mark.parametrize("bandit", BANDITS.values(), ids=BANDITS)
@@ -132,12 +132,12 @@ def test_runs_change_over_from_eager_to_lazy_and_on_their_own(monkeypatch, bandi
     )
     flags = []
 
-    class Kept(engine.Rows):
+    class Kept(engine.BlockState):
         def __post_init__(self):
             super().__post_init__()
             flags.append(self.eager)
 
-    monkeypatch.setattr(engine, "Rows", Kept)
+    monkeypatch.setattr(engine, "BlockState", Kept)
 
     def final_flags(**sizes):
         flags.clear()
@@ -146,9 +146,9 @@ def test_runs_change_over_from_eager_to_lazy_and_on_their_own(monkeypatch, bandi
         engine.Engine(simulation).run(range(runs), 1, lambda steps: None)
         return np.concatenate(flags)
 
-    together = final_flags(_BLOCK_ROWS=10_000)
-    np.testing.assert_array_equal(together, final_flags(_BLOCK_ROWS=64))
-    np.testing.assert_array_equal(together, final_flags(_BIG_NETWORK=10, _TILE_ROWS=16))
+    together = final_flags(BLOCK_ROWS=10_000)
+    np.testing.assert_array_equal(together, final_flags(BLOCK_ROWS=64))
+    np.testing.assert_array_equal(together, final_flags(BIG_NETWORK=10, TILE_ROWS=16))
     assert thompson.LAZY in together  # it does change over
 
 

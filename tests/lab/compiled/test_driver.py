@@ -11,9 +11,9 @@ import posse
 from posse import beliefs, families, networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
 from posse.lab.compiled.kernels import merge
-from posse.lab.compiled.network_arrays import links_of
+from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import U64, key_of
-from posse.lab.compiled.registry import BELIEFS, plan_for
+from posse.lab.compiled.registry import POSTERIOR_KERNELS, plan_kernels
 from posse.lab.simulation import Simulation
 
 SEED, HORIZON, RUNS = 5, 12, 3  # the seed and runs of the fixture `play`
@@ -42,7 +42,7 @@ BANDITS = {
 # and whatever else the table has, as it is by default
 BANDITS |= {
     family.__name__: posse.Bandit(family(), MEANS)
-    for family in BELIEFS
+    for family in POSTERIOR_KERNELS
     if family not in {type(bandit.family) for bandit in BANDITS.values()}
 }
 TS = posse.ThompsonSampling()
@@ -61,11 +61,11 @@ def weights_of_round(network, t):
     """W(t) of each run, from the merge kernel applied to unit rows: (runs, N, N)."""
     n_agents = network.n_agents
     simulation = Simulation(BANDITS["gaussian"], network, posse.Decentralized(TS), 1, SEED, [1])
-    plan = plan_for(simulation)
+    plan = plan_kernels(simulation)
     if plan.merge == "merge_nothing":
         w = network.weights
         return np.broadcast_to(w, (RUNS, n_agents, n_agents))
-    links = links_of(network, plan)
+    links = build_network_arrays(network, plan)
     units = np.zeros((RUNS, n_agents, n_agents + n_agents % 2))
     units[:, :, :n_agents] = np.eye(n_agents)
     state, out = units.reshape(-1).copy(), np.empty(units.size)

@@ -98,19 +98,22 @@ def trace(name, nudge=0.0):
         algorithm = algorithm_class(algorithm_policy)
     simulation = Simulation(BANDITS[bandit], network, algorithm, int(TIMES[-1]), SEED, TIMES)
     kept = []
-    links_of, noise = engine.links_of, np.random.default_rng(1)
+    build_arrays, noise = engine.build_network_arrays, np.random.default_rng(1)
 
     def nudged(network, plan):
-        links = links_of(network, plan)
-        links.weights = links.weights * (1 + nudge * noise.standard_normal(links.weights.shape))
-        return links
+        links = build_arrays(network, plan)
+        noisy = links.weights * (1 + nudge * noise.standard_normal(links.weights.shape))
+        return links._replace(weights=noisy)
 
-    class Kept(engine.Rows):
+    class Kept(engine.BlockState):
         def __post_init__(self):
             super().__post_init__()
             kept.append(self)
 
-    with mock.patch.object(engine, "Rows", Kept), mock.patch.object(engine, "links_of", nudged):
+    with (
+        mock.patch.object(engine, "BlockState", Kept),
+        mock.patch.object(engine, "build_network_arrays", nudged),
+    ):
         block = engine.Engine(simulation, int(getattr(thompson, drawing))).run(
             range(RUNS), 1, lambda steps: None
         )

@@ -14,11 +14,17 @@ from scipy import stats
 import posse
 from posse import networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
-from posse.lab.compiled.registry import BAYESIAN, BELIEFS, MERGES, POLICIES, REWARDS
+from posse.lab.compiled.registry import (
+    BAYESIAN_ALGORITHMS,
+    MERGE_KERNELS,
+    POLICY_KERNELS,
+    POSTERIOR_KERNELS,
+    REWARD_KERNELS,
+)
 from tests.combinations import all_combinations
 
 TS, UCB, GREEDY = posse.ThompsonSampling(), posse.BayesUCB(), posse.Greedy()
-COMPILED = BELIEFS.keys() & REWARDS.keys()
+COMPILED = POSTERIOR_KERNELS.keys() & REWARD_KERNELS.keys()
 CHOSEN = {
     "gaussian": posse.Bandit(Gaussian(sigma=0.8), [0.1, 0.7, 0.4, 0.3]),
     "bernoulli": posse.Bandit(Bernoulli(), [0.2, 0.7, 0.5, 0.3]),
@@ -145,10 +151,12 @@ def test_regret_with_a_wrong_model(case):
 
 def test_every_compiled_part_is_here():
     assert {type(bandit.family) for bandit in BANDITS.values()} == COMPILED
-    assert {type(policy) for policy in ALL_POLICIES.values()} == set(POLICIES)
-    assert {type(network.dynamics) for network, _ in DYNAMICS.values()} == set(MERGES)
+    assert {type(policy) for policy in ALL_POLICIES.values()} == set(POLICY_KERNELS)
+    assert {type(network.dynamics) for network, _ in DYNAMICS.values()} == set(MERGE_KERNELS)
     used = {type(make(TS)) for _, make in (DYNAMICS | OTHERS).values()}
-    assert used == set(BAYESIAN)  # what the others do is replayed exactly in test_baselines
+    assert used == set(
+        BAYESIAN_ALGORITHMS
+    )  # what the others do is replayed exactly in test_baselines
 
 
 @pytest.mark.parametrize(

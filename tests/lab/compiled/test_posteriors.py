@@ -10,7 +10,7 @@ from numba import njit
 from scipy import stats
 
 from posse import families
-from posse.lab.compiled import posteriors as beliefs
+from posse.lab.compiled import posteriors
 from posse.lab.compiled import registry as plan
 from posse.lab.compiled.numerics.normal_scores import UNKNOWN
 from posse.lab.compiled.philox import CONTEST, U64, open_stream
@@ -96,15 +96,15 @@ class TestBounds:
                     assert exact <= common_bound(kind, count, total, x) * (1 + 1e-6)
 
     def test_of_the_beta_belief_at_the_end_of_its_range(self):
-        assert beliefs.BETA.tail_bound(5.0, 2.0, 1.0) == 0.0
-        assert beliefs.BETA.tail(5.0, 2.0, 1.0) == 0.0
-        assert beliefs.BETA.tail_bound(2.0, 2.0, 0.9) >= 0.0  # no failures at all
+        assert posteriors.BETA.tail_bound(5.0, 2.0, 1.0) == 0.0
+        assert posteriors.BETA.tail(5.0, 2.0, 1.0) == 0.0
+        assert posteriors.BETA.tail_bound(2.0, 2.0, 0.9) >= 0.0  # no failures at all
 
 
 class TestForms:
     """What a kind says of itself besides: each against the family, or by its definition."""
 
-    @pytest.mark.parametrize("family", plan.BELIEFS, ids=lambda family: family.__name__)
+    @pytest.mark.parametrize("family", plan.POSTERIOR_KERNELS, ids=lambda family: family.__name__)
     def test_an_observation_adds_rate_and_rate_times_reward(self, family):
         model = family()
         weight = families.get_optional(model, "observation_weight")
@@ -165,7 +165,7 @@ class TestForms:
     def test_functions_of_kinds_have_names_of_their_own(self):
         """Numba links by name: two kinds whose functions share one would be mixed up."""
         named = {}
-        for belief in beliefs.BELIEFS.values():
+        for belief in posteriors.POSTERIORS.values():
             for function in vars(belief).values():
                 if hasattr(function, "py_func"):
                     name = function.py_func.__qualname__

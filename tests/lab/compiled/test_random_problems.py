@@ -12,11 +12,13 @@ from scipy import stats
 import posse
 from posse import networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
-from posse.lab.compiled.registry import BELIEFS, REWARDS
+from posse.lab.compiled.registry import POSTERIOR_KERNELS, REWARD_KERNELS
 
 ENGINES = ("reference", "compiled")
 FAMILIES = ("gaussian", "bernoulli", "bounded", "poisson", "exponential")
-OTHERS = {cls.name: cls for cls in BELIEFS if cls in REWARDS and cls.name not in FAMILIES}
+OTHERS = {
+    cls.name: cls for cls in POSTERIOR_KERNELS if cls in REWARD_KERNELS and cls.name not in FAMILIES
+}
 
 
 def power_of_ten(low, high):

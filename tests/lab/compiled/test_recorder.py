@@ -60,7 +60,7 @@ def test_keeping_changes_nothing_else():
         np.testing.assert_array_equal(plain.regret[:, [2, 6, 11]], kept.regret)
 
 
-@pytest.mark.parametrize("family", plan.BELIEFS, ids=lambda family: family.__name__)
+@pytest.mark.parametrize("family", plan.POSTERIOR_KERNELS, ids=lambda family: family.__name__)
 def test_beliefs_are_what_observing_and_merging_make_of_the_prior(family):
     """Driven round by round: arms from the pulls, rewards from the belief itself."""
     network, model = networks.cycle(5), family()
@@ -143,8 +143,8 @@ def test_a_big_network_keeps_the_same(monkeypatch):
     keep = ("agents", "means", "messages", "beliefs")
     network = networks.cycle(100)
     whole = play(network, DEC, keep, times=[3, 7, 12], runs=2)
-    monkeypatch.setattr(engine, "_BIG_NETWORK", 50)
-    monkeypatch.setattr(engine, "_TILE_ROWS", 16)
+    monkeypatch.setattr(engine, "BIG_NETWORK", 50)
+    monkeypatch.setattr(engine, "TILE_ROWS", 16)
     cut = play(network, DEC, keep, times=[3, 7, 12], runs=2)
     for name in keep:
         np.testing.assert_array_equal(whole.kept[name], cut.kept[name])
@@ -162,8 +162,8 @@ def test_a_family_of_ones_own_has_the_kernels_it_names_itself():
         kernel = "BETA"
         reward_kernel = "draw_bernoulli"
 
-    assert plan.belief_kernel(Inheriting) is plan.reward_kernel(Inheriting) is None
-    assert plan.belief_kernel(Naming) == "BETA"
+    assert plan.posterior_kernel(Inheriting) is plan.reward_kernel(Inheriting) is None
+    assert plan.posterior_kernel(Naming) == "BETA"
     assert plan.reward_kernel(Naming) == "draw_bernoulli"
     block = play(networks.cycle(3), DEC, (), bandit=posse.Bandit(Naming(), MEANS))
     usual = play(networks.cycle(3), DEC, ())

@@ -65,7 +65,7 @@ def test_a_big_network_in_tiles_meets_the_same_world(monkeypatch):
     bandit = posse.Bandit.gaussian([0.5, 0.3, 0.1], site_sd=0.3)
     algorithm = posse.Decentralized(posse.ThompsonSampling())
     whole = simulated(bandit, algorithm, threads=1)
-    monkeypatch.setattr(engine_module, "_BIG_NETWORK", 1)
+    monkeypatch.setattr(engine_module, "BIG_NETWORK", 1)
     tiled = simulated(bandit, algorithm, threads=2)
     np.testing.assert_array_equal(tiled.pulls, whole.pulls)
     np.testing.assert_array_equal(tiled.regret, whole.regret)

@@ -9,7 +9,7 @@ import posse
 from posse import networks
 from posse.algorithms import ALGORITHMS
 from posse.bandits import GeometricDelay
-from posse.bandits.delays import NEVER, drawn
+from posse.bandits.delays import NEVER, draw_delays
 from posse.lab.experiments import Experiment
 
 TS = posse.ThompsonSampling()
@@ -53,7 +53,7 @@ def test_delays_are_geometric_with_the_share_that_never_comes(mean, never):
 
 def test_whatever_is_negative_or_infinite_never_comes():
     given = np.array([[-3.0, np.inf, 0.0, 2.0, 1e300]])
-    assert drawn(lambda g, size: given, None, (1, 5)).tolist() == [[-1, -1, 0, 2, 2**31]]
+    assert draw_delays(lambda g, size: given, None, (1, 5)).tolist() == [[-1, -1, 0, 2, 2**31]]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_gives_no_rounds_is_refused(bad):
     "given", [{}, {"delay": three_rounds, "mean": 3}, {"delay": three_rounds, "never": 0.1}]
 )
 def test_a_delay_is_given_once(given):
-    with pytest.raises(ValueError, match=r"delay must be given, or mean: delayed\(mean=20"):
+    with pytest.raises(ValueError, match=r"delay must be given, or mean: use delayed\(mean=20"):
         BERNOULLI.delayed(**given)
 
 
@@ -117,7 +117,7 @@ class Listener:
         self.log.append((arms, rewards))
         return state
 
-    def hear(self, state, arms, heard, weights):
+    def learn_delayed(self, state, arms, heard, weights):
         self.log.append((arms, heard))
         return state
 
@@ -140,9 +140,9 @@ def test_every_reward_arrives_in_its_round():
     for t, (arms, heard) in enumerate(late.log, start=1):
         np.testing.assert_array_equal(arms, once.log[t - 1][0])
         assert heard.t == t
-        columns = heard.run, heard.agent, heard.arm, heard.reward, heard.pulled
+        columns = heard.run, heard.agent, heard.arm, heard.reward, heard.pull_round
         assert sorted(zip(*(x.tolist() for x in columns), strict=True)) == sorted(due[t])
-        assert (heard.age == t - heard.pulled).all()
+        assert (heard.age == t - heard.pull_round).all()
 
 
 def test_run_r_is_the_same_wherever_it_is_played():
@@ -161,7 +161,9 @@ def test_nothing_that_is_open_at_the_end_is_ever_heard():
 # At the door --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n, cls in ALGORITHMS.items() if not hasattr(cls, "hear")])
+@pytest.mark.parametrize(
+    "name", [n for n, cls in ALGORITHMS.items() if not hasattr(cls, "learn_delayed")]
+)
 def test_other_algorithms_are_refused_before_the_first_round(name, example_of):
     algorithm = example_of(ALGORITHMS[name])
     with pytest.raises(ValueError, match=r"cannot learn from delayed rewards: "):
@@ -174,13 +176,13 @@ class Cautious(posse.Isolated):
 
 
 class CautiousAlways(Cautious):
-    def hear(self, state, arms, heard, weights):
+    def learn_delayed(self, state, arms, heard, weights):
         return state
 
 
 @pytest.mark.filterwarnings("ignore:.*can be saved but not rerun")
 def test_who_learns_in_another_way_must_hear_in_another_way():
-    with pytest.raises(ValueError, match="Cautious, which overrides learn: override hear"):
+    with pytest.raises(ValueError, match="which overrides learn: override learn_delayed"):
         simulate(BERNOULLI.delayed(mean=3), Cautious(TS))
     simulate(BERNOULLI, Cautious(TS))
     simulate(BERNOULLI.delayed(mean=3), CautiousAlways(TS))

@@ -88,7 +88,7 @@ def test_calibrated_intervals_hold_the_mean_and_plain_ones_do_not():
     belief = result.beliefs[:, -1, :, 0].swapaxes(0, 1)  # agent 0: (D, R, K)
     signs = result.signs[:, -1, :, 0].swapaxes(0, 1)
     plain = coverage(belief, family, MEANS)
-    honest = coverage(posse.calibrated(family, belief, signs), family, MEANS)
+    honest = coverage(posse.calibrate(family, belief, signs), family, MEANS)
     assert max(plain) < 0.85
     assert 0.92 < honest[0] < 0.98
     assert 0.92 < honest[1] < 0.98

@@ -226,7 +226,7 @@ def test_sites_differ_by_what_they_are_said_to():
         (posse.families.Bernoulli(), np.minimum(np.array(MEANS) * np.exp(0.3 * z), 1.0)),
     ]:
         sites = SiteMeans(MEANS, 0.3)
-        drawn = sites.of_agents(np.array(MEANS), 1000, family, np.random.default_rng(1))
+        drawn = sites.draw_agent_means(np.array(MEANS), 1000, family, np.random.default_rng(1))
         np.testing.assert_allclose(drawn, expected, rtol=1e-14)
 
 
@@ -311,7 +311,7 @@ def test_gaps_and_bounds_of_such_bandits():
         _ = WORLDS["drift"].gaps
     with pytest.raises(ValueError, match=r"^gaps differ from run to run: .* drawn$"):
         _ = WORLDS["sites"].gaps
-    with pytest.raises(ValueError, match="means drift"):
+    with pytest.raises(ValueError, match="stationary means"):
         theory.lai_robbins(WORLDS["drift"], 4)
     with pytest.raises(ValueError, match="means must be"):
         theory.lai_robbins(WORLDS["sites"], 4)
@@ -347,7 +347,7 @@ def test_agents_that_change_in_number_from_run_to_run():
         (lambda: posse.Bandit.gaussian(MEANS, site_sd=-1), "site_sd must be a finite number at"),
         (lambda: posse.Bandit.gaussian(MEANS, site_sd="x"), "site_sd must be a number, got 'x'"),
         (lambda: posse.Bandit.gaussian(MEANS, site_sd=[0.1, 0.2]), "each of the 3 arms, got 2"),
-        (lambda: posse.Bandit.gaussian(MEANS, site_sd=[[0.1]]), "one number or one an arm"),
+        (lambda: posse.Bandit.gaussian(MEANS, site_sd=[[0.1]]), "one number or one per arm"),
         (lambda: posse.Bandit.gaussian([[MEANS]], site_sd=0.1), "differ from agent to agent alr"),
         (lambda: SiteMeans(SiteMeans(MEANS, 0.1), 0.1), "differ from agent to agent already"),
         (lambda: posse.Bandit.bernoulli([2, 3], site_sd=0.1), "arm 0 has mean 2"),

@@ -30,7 +30,7 @@ def test_the_belief_of_one_agent_is_the_labs_with_the_same_rounded_features(kind
         assert np.abs(x - met.x).max() <= 0.5 / (1024 * 0.018)  # half of the smallest step
         reward = reward_of(kind, generator)
         arm = np.array(ARMS.index(decision.arm))
-        at = agent.family.at(belief, met.x)[:, arm]
+        at = agent.family.at_context(belief, met.x)[:, arm]
         if kind == "logistic":  # linearised where the lab would
             assert at[0] / at[1] == pytest.approx(met.log_odds, abs=1e-4)
         statistic = agent.family.statistic(np.array(reward), x, at)
@@ -55,7 +55,7 @@ def test_without_rounding_it_is_nearly_what_the_lab_learns(kind):
         belief = beliefs.observe(belief, arm, np.array(reward), agent.family, 1.0, x)
         agent.update(decision, reward)
     x = agent.encode_context(visit(generator)).x
-    got, wanted = (agent.family.at(each, x) for each in (agent.belief, belief))
+    got, wanted = (agent.family.at_context(each, x) for each in (agent.belief, belief))
     np.testing.assert_allclose(got[1], wanted[1], rtol=5e-3)
     np.testing.assert_allclose(got[0] / got[1], wanted[0] / wanted[1], atol=0.02)
 

@@ -29,7 +29,7 @@ def taught(kind="logistic", pulls=120, seed=2, **options):
 def test_the_probability_of_a_choice_is_that_at_its_context(kind):
     agent = taught(kind)
     for context in (DE, {**DE, "country": "fr", "basket": 450}):
-        at = agent.family.at(agent.belief, agent.encode_context(context).x)
+        at = agent.family.at_context(agent.belief, agent.encode_context(context).x)
         wanted = dict(zip(ARMS, probability_best(agent.family.at_mean, at), strict=True))
         drawn = Counter()
         for _ in range(1000):
@@ -48,7 +48,9 @@ def test_a_batch_of_visits_is_decided_one_by_one_or_at_once_alike():
         agent.draw_choices(wishes, visits), wishes, visits, strict=True
     ):
         names = ARMS if allowed is None else allowed
-        at = agent.family.at(agent.belief, features.x)[:, [ARMS.index(name) for name in names]]
+        at = agent.family.at_context(agent.belief, features.x)[
+            :, [ARMS.index(name) for name in names]
+        ]
         wanted = [1.0] if len(names) == 1 else probability_best(agent.family.at_mean, at)
         assert choice.allowed == tuple(names)
         np.testing.assert_allclose(choice.probabilities, wanted, atol=1e-6)
@@ -71,7 +73,7 @@ def test_every_policy_plays_at_contexts(policy, n_arms):
     arms = [f"arm{k}" for k in range(n_arms)]
     agent = taught(arms=arms, policy=policy)
     x = agent.encode_context(DE).x
-    at = agent.family.at(agent.belief, x)
+    at = agent.family.at_context(agent.belief, x)
     agent._count_rounds()
     t = agent._rounds + 1
     wanted = policy.probabilities(at, agent.family.at_mean, t, None)
@@ -86,7 +88,7 @@ def test_shares_hold_at_contexts():
         agent.learn("red", 0.0, x=agent.encode_context(DE).x)
         agent.learn("green", 1.0, x=agent.encode_context(DE).x)
     (choice,) = agent.draw_choices([None], [agent.encode_context(DE)])
-    at = agent.family.at(agent.belief, agent.encode_context(DE).x)
+    at = agent.family.at_context(agent.belief, agent.encode_context(DE).x)
     said = probability_best(agent.family.at_mean, at)
     settled = probability_best(agent.family.at_mean, at[:, :2])
     new = said[2:].sum()
@@ -108,7 +110,7 @@ def test_arms_are_shown_at_a_context_and_on_average(kind):
         ({"country": "de"}, [1, 1, 0, 0, *average[4:]]),
         ({"returning": False, "hour": None}, [*average[:4], -1, average[5], 0, 1]),
     ):
-        at = agent.family.at(agent.belief, np.array(x, dtype=float))
+        at = agent.family.at_context(agent.belief, np.array(x, dtype=float))
         wanted = summarise(agent.family.at_mean, at)
         for k, (arm, shown) in enumerate(agent.arms(context=context).items()):
             assert arm == ARMS[k]
@@ -167,7 +169,7 @@ def test_the_reward_of_an_arm_that_is_played_no_more_is_learned():
     agent = taught()
     x = agent.encode_context(DE).x
     agent.set_arms(["red", "green"])
-    at = agent.family.at(beliefs.prior(agent.family, (), 1), x)
+    at = agent.family.at_context(beliefs.prior(agent.family, (), 1), x)
     new = agent.expansion_point("purple", x)  # of which there is no evidence at all
     assert new.log_odds == pytest.approx((at[0] / at[1]).item())
     gone = agent.expansion_point("blue", x)

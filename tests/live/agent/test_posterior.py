@@ -17,7 +17,7 @@ def test_readings_are_those_of_the_family_while_beliefs_change(kind):
     for _ in range(50):
         x = np.array([agent.encode_context(visit(generator)).x for _ in range(4)])
         weights.update_belief(agent.belief)
-        wanted = np.stack([agent.family.at(agent.belief, each) for each in x], axis=1)
+        wanted = np.stack([agent.family.at_context(agent.belief, each) for each in x], axis=1)
         np.testing.assert_allclose(weights.belief_at(x), wanted, rtol=1e-9)
         np.testing.assert_allclose(weights.belief_at(x, 1), wanted[:, :, 1:2], rtol=1e-9)
         agent.learn(str(generator.choice(ARMS)), reward_of(kind, generator), x=x[0])

@@ -80,8 +80,8 @@ def test_agents_believe_what_the_core_says_of_their_evidence(family, sites):
     site_sd = None if sites == "differ" else sites
     core = Sites(family, evidence_of(family, played), site_sd)
     for place, (name, each) in enumerate(agents.items()):
-        np.testing.assert_allclose(each.belief, core.belief()[:, place], rtol=1e-6, atol=1e-6)
-        shown, network = core.belief(showing=True)[:, place], core.network()
+        np.testing.assert_allclose(each.belief, core.site_beliefs()[:, place], rtol=1e-6, atol=1e-6)
+        shown, network = core.site_beliefs(for_display=True)[:, place], core.network_belief()
         for k, (arm, status) in enumerate(each.arms().items()):
             assert status.mean == pytest.approx(family.posterior_mean(shown[:, k]), rel=1e-5), name
             assert status.low == pytest.approx(family.mean_quantile(shown[:, k], 0.025), rel=1e-4)
@@ -122,13 +122,15 @@ def test_one_tells_how_far_sites_differ_from_closed_decisions_and_acts_on_open_o
     settled(agents, 1.0)
     opened = [("c", "red", 0.0)] * 200
     core = Sites(family, evidence_of(family, closed))
-    acted = core.belief(acted=evidence_of(family, closed + opened))
-    shown = core.belief(showing=True)
+    acted = core.site_beliefs(acting_evidence=evidence_of(family, closed + opened))
+    shown = core.site_beliefs(for_display=True)
     for place, each in enumerate(agents.values()):
         np.testing.assert_allclose(each.belief, acted[:, place], rtol=1e-6)
         means = [status.mean for status in each.arms().values()]
         np.testing.assert_allclose(means, family.posterior_mean(shown[:, place]), rtol=1e-5)
-        assert each.differences.alike == pytest.approx(float(core.all_alike()), rel=1e-5)
+        assert each.differences.alike == pytest.approx(
+            float(core.probability_all_alike()), rel=1e-5
+        )
 
 
 def play(agents, means, ticks, seed):
@@ -197,11 +199,13 @@ def test_other_ways_to_read_are_taken_in_while_it_runs():
     each, core = agents["a"], evidence_of(Bernoulli(), history(Bernoulli(), 6))
     pooled = each.belief
     each.set_sites(0.5)
-    np.testing.assert_allclose(each.belief, Sites(Bernoulli(), core, 0.5).belief()[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(
+        each.belief, Sites(Bernoulli(), core, 0.5).site_beliefs()[:, 0], rtol=1e-6
+    )
     each.set_arms(["green", "blue"])
     assert each.sites == 0.5
     np.testing.assert_allclose(
-        each.belief, Sites(Bernoulli(), core[..., 1:], 0.5).belief()[:, 0], rtol=1e-6
+        each.belief, Sites(Bernoulli(), core[..., 1:], 0.5).site_beliefs()[:, 0], rtol=1e-6
     )
     each.set_arms(ARMS)
     each.set_sites("alike")

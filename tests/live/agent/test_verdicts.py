@@ -173,7 +173,7 @@ def test_under_flows_nobody_wins_but_one_may_be_good_enough():
     assert found.evidence is found.needed is None
     few = agent(exchange="flows")
     learn(few, "red", 3, 1)
-    assert few.verdict().sentence.startswith("keep going: settling for")
+    assert few.verdict().sentence.startswith("keep going: choosing")
 
 
 def test_where_sites_differ_it_is_about_this_one():

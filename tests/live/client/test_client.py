@@ -262,9 +262,9 @@ def test_a_connection_that_the_agent_closed_is_not_used_again(server, monkeypatc
     monkeypatch.setattr("posse.live.client.connection.IDLE", 0.0)
     with Client(server.url, attempts=1) as client:
         client.pull()
-        for connection in list(server._server.server_state.connections):
+        for connection in list(server.state.connections):
             connection.loop.call_soon_threadsafe(connection.transport.close)
-        wait_until(lambda: not client._free[-1].usable)
+        wait_until(lambda: not client.idle_connections[-1].usable)
         client.pull()
 
 
@@ -290,10 +290,10 @@ def test_a_forked_child_has_connections_of_its_own(server):
     """On one of its parent's, each would get answers to what the other asked."""
     with Client(server.url) as client:
         client.pull()
-        inherited = client._free[-1]
-        inherited._process -= 1  # forks of a process with threads are best avoided in tests
+        inherited = client.idle_connections[-1]
+        inherited.process_id -= 1  # forks of a process with threads are best avoided in tests
         client.pull()
-        assert client._free[-1] is not inherited
+        assert client.idle_connections[-1] is not inherited
 
 
 def test_a_unix_socket_without_an_agent(tmp_path):
@@ -306,7 +306,7 @@ def test_threads_share_a_client(server, node):
     with Client(server.url) as client, ThreadPoolExecutor(8) as threads:
         decisions = list(threads.map(lambda _: client.pull(), range(40)))
         assert all(threads.map(lambda d: client.update(d, 1.0), decisions))
-        assert len(client._free) <= 8
+        assert len(client.idle_connections) <= 8
     assert node.counts["rewards"] == 40
 
 
@@ -569,9 +569,9 @@ def test_whoever_is_in_a_hurry_waits_no_longer_for_one_attempt_either(server):
     assert RetryState("url", 5.0, patience).timeout == 5.0
     with Client(server.url, timeout=7.0, fallback="red", fallback_after=3.0) as client:
         decision = client.pull()
-        assert 0 < client._free[-1]._http.sock.gettimeout() <= 3.0
+        assert 0 < client.idle_connections[-1].timeout <= 3.0
         client.update(decision, 1.0)  # on the same connection
-        assert client._free[-1]._http.sock.gettimeout() == 7.0
+        assert client.idle_connections[-1].timeout == 7.0
 
 
 @both

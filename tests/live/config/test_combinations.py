@@ -29,7 +29,7 @@ def expected(family, exchange, sites, half_life, stop):
     if stop and half_life:
         return "drifting means have no lasting winner"
     if stop and family is UNKNOWN:
-        return "a nuisance parameter beside the mean leaves no martingale to stop by"
+        return "with a nuisance parameter beside the mean there is no martingale to stop by"
     return None
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from posse.live.controls.controls import REPEAT
+from posse.live.controls.controls import REPEAT_SECONDS
 from posse.live.demo.fleet import Fleet
 from posse.live.store import Conflict
 from tests.live.loopback import certified
@@ -48,7 +48,7 @@ class Line(Fleet):
             for node in self.nodes.values():
                 node.tick()
             self.network.step()
-            self.now += REPEAT  # so that what was lost is said again
+            self.now += REPEAT_SECONDS  # so that what was lost is said again
 
     def pinned(self, experiment="default"):
         return {

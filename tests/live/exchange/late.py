@@ -140,7 +140,7 @@ class Site:
         self.me = self.make("me")
         self.me.restore(json.loads(json.dumps(state)))
 
-    def hear(self, name, ticks=8):
+    def learn_delayed(self, name, ticks=8):
         """All that one neighbour holds, and it all that is here."""
         friend = self.friends[name]
         opened = new_incarnation(self.now, 0, lambda bits: 0)  # or somewhat later
@@ -183,7 +183,7 @@ class Site:
             self.step(set_back)
         for _ in range(2):
             for name in self.friends:
-                self.hear(name)
+                self.learn_delayed(name)
 
     def step(self, set_back):
         chance = self.random
@@ -202,7 +202,7 @@ class Site:
             case "set back" if self.copies and set_back:
                 self.restart(chance.randrange(100))
             case "hear":
-                self.hear(chance.choice(list(self.friends)))
+                self.learn_delayed(chance.choice(list(self.friends)))
 
 
 __all__ = ["BOUNDS", "START", "Item", "Site", "agent", "counted", "plus", "rewards"]

@@ -1,4 +1,4 @@
-"""Coop-SE: agents pool what they see and give up an arm once it is surely not the best."""
+"""Coop-SE: successive elimination with observations and eliminations flooded to all agents."""
 
 from __future__ import annotations
 
@@ -12,40 +12,44 @@ from numpy.typing import NDArray
 from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import noise_scale
-from posse.algorithms.rivals.message_passing import HeardState, nothing_heard, pairs_over
+from posse.algorithms.rivals.message_passing import (
+    ReceivedState,
+    count_numbers_passed,
+    init_received,
+)
 from posse.networks.operators import as_matrix
 from posse.policies.policy import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 
 @dataclass(frozen=True)
-class EliminationState(HeardState):
-    """What was heard, and which arms each agent has given up."""
+class EliminationState(ReceivedState):
+    """The observations received, and the arms each agent has eliminated."""
 
-    dropped: NDArray[np.bool_]  # (R, N, K)
-    told: FloatArray  # (R,) arms given up that crossed a link in the last round
+    eliminated: NDArray[np.bool_]  # (R, N, K)
+    eliminations_sent: FloatArray  # (R,) over all links in the last round
 
 
 @dataclass(frozen=True)
 class CoopSE:
-    """Play the arm heard of least among those not given up; all observations are passed on.
+    """Play the arm with the fewest observations among those not eliminated.
 
     Source: Barnea, Lancewicki, Mansour 2025, "Individual regret in cooperative stochastic
     multi-armed bandits". Abstract read, algorithm from memory; constants from memory.
 
-    An agent gives up arm a when x_a + w_a < x_b - w_b for some arm b that it has not given up, x
-    the mean of n rewards heard and w = 2 sigma sqrt(2 ln(3 N T K) / n), or with index "gaussian"
-    w = 2 sigma sqrt(c ln T / n), c = `exploration`. Observations travel one hop a round to all
-    agents, each used once, as in `Flooding`. So do arms given up: what an agent has given up before
-    a round its neighbours give up in it, unless they would have no arm left. Where links fail both
-    wait for them.
+    An agent eliminates arm a when x_a + w_a < x_b - w_b for some arm b that it has not eliminated,
+    where x is the mean of the n rewards received and w = 2 sigma sqrt(2 ln(3 N T K) / n), or with
+    index "gaussian" w = 2 sigma sqrt(c ln T / n), c = `exploration`. Observations travel one hop
+    per round to all agents and are used once, as in `Flooding`. Eliminations travel too: an agent
+    eliminates in a round what its neighbours had eliminated before it, unless it would have no arm
+    left. Both wait for links that have failed.
 
-    It assumes that agents know N, the horizon T and sigma. It sends 2 numbers an observation and
-    one for each arm given up, over each link to an agent that lacks it. It proves that each agent's
-    regret is that of one agent alone divided by N plus terms in K and ln T, whatever the diameter.
+    The agents must know N, the horizon T and sigma. They send 2 numbers per observation and one per
+    elimination, over each link to an agent that lacks it. The paper proves that the regret of an
+    agent is that of a single agent divided by N plus terms in K and ln T, whatever the diameter.
 
     index: "published", or "gaussian" for the narrower w.
-    exploration: c, above 0; more gives up later. Of no effect with index "published".
+    exploration: c, above 0; a larger value eliminates later. No effect with index "published".
     sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
     """
 
@@ -64,15 +68,15 @@ class CoopSE:
 
     @classmethod
     def example(cls) -> Self:
-        """The narrower width, for the few rounds of the law tests."""
+        """Return the narrower width, for the few rounds of the law tests."""
         return cls(index="gaussian")
 
-    def check(self, problem: Problem) -> None:
-        """Refuse rewards whose scale is not known."""
+    def check_problem(self, problem: Problem) -> None:
+        """Refuse rewards with an unknown sub-Gaussian constant."""
         noise_scale(problem.family, self.sigma)
 
-    def width(self, problem: Problem) -> float:
-        """w sqrt(n): the width of one observation."""
+    def observation_width(self, problem: Problem) -> float:
+        """Return w sqrt(n), the width for one observation."""
         horizon = problem.horizon
         if self.index == "published":
             level = 2 * math.log(3 * problem.n_agents * horizon * problem.n_arms)
@@ -81,42 +85,52 @@ class CoopSE:
         return 2 * noise_scale(problem.family, self.sigma) * math.sqrt(level)
 
     def init(self, problem: Problem) -> EliminationState:
-        """Nothing heard, nothing given up."""
-        self.check(problem)
-        start = nothing_heard(problem, None)
-        dropped = np.zeros(start.counts.shape, dtype=bool)
-        return EliminationState(**vars(start), dropped=dropped, told=np.zeros(problem.n_runs))
+        """Start without observations and eliminations."""
+        self.check_problem(problem)
+        start = init_received(problem, None)
+        eliminated = np.zeros(start.counts.shape, dtype=bool)
+        return EliminationState(
+            **vars(start), eliminated=eliminated, eliminations_sent=np.zeros(problem.n_runs)
+        )
 
     def choose(self, state: EliminationState, t: int, generator: Randomness) -> NDArray[np.intp]:
-        """The arm heard of least, ties broken at random: (R, N)."""
-        return argmax(np.where(state.dropped, -np.inf, -state.counts), generator)
+        """Choose the arm with the fewest observations, ties at random: (R, N)."""
+        return argmax(np.where(state.eliminated, -np.inf, -state.counts), generator)
 
     def learn(
         self, state: EliminationState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> EliminationState:
-        """Hear of observations and of arms given up, and give up what has become hopeless."""
-        after = state.heard(*state.roads.travel(arms, rewards, weights))
-        heard, told = self._spread(state, weights)
-        heard = np.where(heard.all(axis=-1, keepdims=True), state.dropped, heard)
-        known = np.maximum(after.counts, 1.0)
-        width = np.where(after.counts > 0, self.width(state.problem) / np.sqrt(known), np.inf)
-        low = np.where(heard, -np.inf, after.means - width).max(axis=-1, keepdims=True)
-        return replace(after, dropped=heard | (after.means + width < low), told=told)
+        """Receive observations and eliminations, then eliminate the arms that are dominated."""
+        after = state.add_received(*state.relay.deliver_round(arms, rewards, weights))
+        eliminated, eliminations_sent = self._spread_eliminations(state, weights)
+        # eliminations that leave no arm contradict each other: the agent keeps to its own
+        eliminated = np.where(eliminated.all(axis=-1, keepdims=True), state.eliminated, eliminated)
+        counts = np.maximum(after.counts, 1.0)
+        width = np.where(
+            after.counts > 0, self.observation_width(state.problem) / np.sqrt(counts), np.inf
+        )
+        low = np.where(eliminated, -np.inf, after.means - width).max(axis=-1, keepdims=True)
+        return replace(
+            after,
+            eliminated=eliminated | (after.means + width < low),
+            eliminations_sent=eliminations_sent,
+        )
 
     def numbers_sent(self, state: EliminationState, t: int, links: IntArray) -> FloatArray:
-        """Arm and reward of each observation, and each arm given up, to who lacks it: (R,)."""
-        return pairs_over(state.roads.observations_sent(t, links)) + state.told
+        """Count the observations and eliminations sent to agents that lack them: (R,)."""
+        return count_numbers_passed(state.relay.count_sent(t, links)) + state.eliminations_sent
 
-    def _spread(
+    def _spread_eliminations(
         self, state: EliminationState, weights: Any
     ) -> tuple[NDArray[np.bool_], FloatArray]:
-        """What agents and those they hear have given up (R, N, K), and how many were told (R,)."""
-        n_runs, n_agents, _ = state.dropped.shape
-        if not state.dropped.any():
-            return state.dropped, np.zeros(n_runs)
+        """Return eliminations of agents and their sources (R, N, K), and the number sent (R,)."""
+        n_runs, n_agents, _ = state.eliminated.shape
+        if not state.eliminated.any():
+            return state.eliminated, np.zeros(n_runs)
+        # receivers already aware of an elimination need no message
         matrix = as_matrix(weights, n_agents, n_runs)
-        hears = (matrix > 0).astype(np.float64)
-        dropped = state.dropped.astype(np.float64)
-        tellers = hears @ dropped  # how many of those an agent hears have given an arm up
-        told = np.where(state.dropped, 0.0, tellers).sum(axis=(1, 2))
-        return state.dropped | (tellers > 0), told
+        receives = (matrix > 0).astype(np.float64)
+        eliminated = state.eliminated.astype(np.float64)
+        n_senders = receives @ eliminated  # (R, N, K) sources that eliminated an arm
+        eliminations_sent = np.where(state.eliminated, 0.0, n_senders).sum(axis=(1, 2))
+        return state.eliminated | (n_senders > 0), eliminations_sent

@@ -1,4 +1,7 @@
-"""Running consensus: agents average their counts and sums of rewards, and play an index of both."""
+"""Running consensus: coop-UCB, coop-UCB2 and coop-UCL.
+
+Agents average their counts and sums of rewards with their neighbours and play an index of both.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,22 @@ from numpy.typing import NDArray
 
 from posse import validation
 from posse.algorithms.algorithm import Problem
-from posse.algorithms.rivals.initial_pulls import ForcedStart, check_static, noise_scale, pairs_sent
+from posse.algorithms.rivals.initial_pulls import (
+    ForcedStart,
+    check_static,
+    count_numbers_averaged,
+    noise_scale,
+)
 from posse.networks.network import Network
 from posse.policies.policy import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 
 @dataclass(frozen=True)
-class Index:
+class ConsensusIndex:
     """Q = (shift + s)/(weight + n) + sqrt(scale(t) (n + slack) / (n (weight + n))).
 
-    One form for the three coop algorithms; slack is that of each agent plus `growing` sqrt(ln t).
+    One form for the three algorithms; the slack is that of each agent plus `growing` sqrt(ln t).
     """
 
     shift: float
@@ -31,88 +39,89 @@ class Index:
     growing: float
     slack: FloatArray  # (N,)
 
-    def of(self, counts: FloatArray, totals: FloatArray, t: int, scale: float) -> FloatArray:
-        """The index of every arm: (..., N, K)."""
+    def evaluate(self, counts: FloatArray, totals: FloatArray, t: int, scale: float) -> FloatArray:
+        """Compute the index of every arm: (..., N, K)."""
         slack = self.slack[:, None] + self.growing * math.sqrt(math.log(t))
-        known = self.weight + counts
-        width = np.sqrt(scale * (counts + slack) / (counts * known))
-        return np.asarray((self.shift + totals) / known + width)
+        total_weight = self.weight + counts
+        width = np.sqrt(scale * (counts + slack) / (counts * total_weight))
+        return np.asarray((self.shift + totals) / total_weight + width)
 
 
 def ucb_scale(problem: Problem, exploration: float, sigma: float | None, t: int) -> float:
-    """What coop-UCB and coop-UCB2 multiply the square of the width by: 2 gamma sigma^2 ln t / N."""
+    """Return 2 gamma sigma^2 ln t / N, the factor of the squared width in coop-UCB and UCB2."""
     scale = noise_scale(problem.family, sigma)
     return 2 * exploration * scale**2 * math.log(t) / problem.n_agents
 
 
 @dataclass(frozen=True)
 class ConsensusState:
-    """Estimates of how often each arm was played per agent, and of its sum of rewards."""
+    """Consensus estimates of plays per agent and of the sum of rewards, for each arm."""
 
     counts: FloatArray  # (R, N, K)
     totals: FloatArray  # (R, N, K)
     rounds: int  # played so far
-    index: Index
+    index: ConsensusIndex
     problem: Problem
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunningConsensus(ForcedStart, ABC):
-    """n <- W (n + 1{played}), s <- W (s + reward) after every round beyond the forced ones.
+    """n <- W (n + 1{played}), s <- W (s + reward) after every round but the K forced ones.
 
     Landgren, Srivastava, Leonard, "Distributed cooperative decision-making in multiarmed
     bandits", ECC and CDC 2016, Automatica 2021.
     """
 
     @abstractmethod
-    def index(self, problem: Problem) -> Index:
-        """The constants of the index."""
+    def build_index(self, problem: Problem) -> ConsensusIndex:
+        """Return the constants of the index."""
 
     @abstractmethod
-    def scale(self, problem: Problem, t: int) -> float:
-        """What multiplies the square of the width at round t."""
+    def index_scale(self, problem: Problem, t: int) -> float:
+        """Return the factor of the squared width in round t."""
 
     def init(self, problem: Problem) -> ConsensusState:
-        """Nothing played yet."""
-        self.check(problem)
+        """Start without observations."""
+        self.check_problem(problem)
         empty = np.zeros((problem.n_runs, problem.n_agents, problem.n_arms))
-        return ConsensusState(empty, empty, 0, self.index(problem), problem)
+        return ConsensusState(empty, empty, 0, self.build_index(problem), problem)
 
     def choose(self, state: ConsensusState, t: int, generator: Randomness) -> NDArray[np.intp]:
-        """Round t <= K: arm t; then the largest index, ties broken at random: (R, N)."""
+        """Choose arm t in round t <= K, then the largest index, ties at random: (R, N)."""
         if t <= state.problem.n_arms:
             return np.full(state.counts.shape[:-1], t - 1)
-        scale = self.scale(state.problem, t)
-        return argmax(state.index.of(state.counts, state.totals, t, scale), generator)
+        scale = self.index_scale(state.problem, t)
+        return argmax(state.index.evaluate(state.counts, state.totals, t, scale), generator)
 
     def learn(
         self, state: ConsensusState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> ConsensusState:
-        """Add one's own play, then average with the neighbours."""
-        played = np.arange(state.problem.n_arms) == arms[..., None]
-        counts = state.counts + played
-        totals = state.totals + played * rewards[..., None]
+        """Add the own observation, then average with the neighbours."""
+        is_played = np.arange(state.problem.n_arms) == arms[..., None]
+        counts = state.counts + is_played
+        totals = state.totals + is_played * rewards[..., None]
+        # the forced rounds are not averaged: every agent has played every arm once
         if state.rounds >= state.problem.n_arms:
             counts = weights @ counts
             totals = weights @ totals
         return replace(state, counts=counts, totals=totals, rounds=state.rounds + 1)
 
     def numbers_sent(self, state: ConsensusState, t: int, links: IntArray) -> FloatArray:
-        """Counts and sums of all K arms over every link in use, after the forced rounds: (R,)."""
-        return pairs_sent(state.problem, t, links)
+        """Count counts and sums of K arms over every link in use, after the forced rounds: (R,)."""
+        return count_numbers_averaged(state.problem, t, links)
 
 
-# coop-UCB: a confidence bound that knows how well each agent's position mixes.
+# coop-UCB: a confidence bound with the mixing error of each agent's position
 
 
 @dataclass(frozen=True)
 class CoopUCB(RunningConsensus):
     """Q = s/n + sigma sqrt(2 gamma (n + eps_i)/(N n) ln t / n), gamma = `exploration`.
 
-    Landgren et al. 2016; checked against public code. The agent must know N, sigma and the whole
-    spectrum of W with its eigenvectors, so W must be static and symmetric.
+    Landgren et al. 2016; checked against public code. The agent must know N, sigma and all
+    eigenvalues and eigenvectors of W, so W must be static and symmetric.
 
-    exploration: gamma, above 0; more explores longer.
+    exploration: gamma, above 0; a larger value explores longer.
     sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
     charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
@@ -125,19 +134,21 @@ class CoopUCB(RunningConsensus):
         super().__post_init__()
         validation.validate_number("exploration", self.exploration, above=0)
 
-    def check(self, problem: Problem) -> None:
-        """A static, symmetric W that mixes."""
-        super().check(problem)
+    def check_problem(self, problem: Problem) -> None:
+        """Refuse a W that changes, is not symmetric or does not mix."""
+        super().check_problem(problem)
         check_static(problem, "CoopUCB")
         if problem.network.second_eigenvalue > 1 - 1e-12:
-            raise ValueError(f"CoopUCB needs weights that mix, got {problem.network}")
+            raise ValueError(
+                f"CoopUCB needs weights with a second eigenvalue below 1, got {problem.network}"
+            )
 
-    def index(self, problem: Problem) -> Index:
-        """Slack eps_i for agent i."""
-        return Index(0.0, 0.0, 0.0, mixing_errors(problem.network))
+    def build_index(self, problem: Problem) -> ConsensusIndex:
+        """Return the index with slack eps_i for agent i."""
+        return ConsensusIndex(0.0, 0.0, 0.0, mixing_errors(problem.network))
 
-    def scale(self, problem: Problem, t: int) -> float:
-        """2 gamma sigma^2 ln t / N."""
+    def index_scale(self, problem: Problem, t: int) -> float:
+        """Return 2 gamma sigma^2 ln t / N."""
         return ucb_scale(problem, self.exploration, self.sigma, t)
 
 
@@ -150,19 +161,20 @@ def mixing_errors(network: Network) -> FloatArray:
     """eps_i = N sum_{a, b} |l_a l_b|/(1 - |l_a l_b|) sum_d max(0, (P_a)_id (P_b)_id): (N,).
 
     a and b are eigenspaces of W, b not that of eigenvalue 1, with eigenvalues l and projections P.
-    The source has a sum over pairs of eigenvectors u_p, u_j, with a weight nu_pj that is the sum of
-    the positive entries of u_p u_j. (It tells three cases apart by signs; eigenvectors being
-    orthogonal, the positive and the negative entries have equal sums, and all three are this.)
-    That is the same number where all eigenvalues are simple. Where they repeat, as on a cycle or a
-    grid, it would depend on the basis that the linear algebra library picks, and so on the
-    processor; projections do not.
+    The source sums over pairs of eigenvectors u_p, u_j with a weight nu_pj, the sum of the positive
+    entries of u_p u_j. (The source distinguishes three cases by sign; as eigenvectors are
+    orthogonal, positive and negative entries have equal sums, and the cases coincide.) This is the
+    same number if all eigenvalues are simple. If they repeat, as on a cycle or a grid, the source's
+    sum depends on the basis that the linear algebra library picks, and so on the processor;
+    projections do not.
     """
     weights = network.weights
     dense = weights if isinstance(weights, np.ndarray) else weights.toarray()
     values, vectors = np.linalg.eigh(dense)
-    # l_1 = 1 first
+    # in decreasing order, so that l_1 = 1 comes first
     values = values[::-1]
     vectors = vectors[:, ::-1]
+    # the first position of each eigenspace, and its dimension
     starts = np.flatnonzero(np.diff(values, prepend=np.inf) < -_ONE_SPACE)
     sizes = np.diff(starts, append=len(values))
     spaces = np.add.reduceat(values, starts) / sizes  # (S,)
@@ -185,7 +197,7 @@ def mixing_errors(network: Network) -> FloatArray:
     return np.asarray(network.n_agents * errors)
 
 
-# coop-UCB2: coop-UCB without the spectrum, which a slowly growing slack replaces.
+# coop-UCB2: coop-UCB with a slowly growing slack instead of the spectrum
 
 
 @dataclass(frozen=True)
@@ -195,7 +207,7 @@ class CoopUCB2(RunningConsensus):
     Landgren et al., CDC 2016 (their G = 1); checked against public code. The agent must know N and
     sigma; any network will do.
 
-    exploration: gamma, above 0; more explores longer.
+    exploration: gamma, above 0; a larger value explores longer.
     sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
     charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
@@ -208,16 +220,16 @@ class CoopUCB2(RunningConsensus):
         super().__post_init__()
         validation.validate_number("exploration", self.exploration, above=0)
 
-    def index(self, problem: Problem) -> Index:
-        """Slack f(t) = sqrt(ln t) for all."""
-        return Index(0.0, 0.0, 1.0, np.zeros(problem.n_agents))
+    def build_index(self, problem: Problem) -> ConsensusIndex:
+        """Return the index with slack f(t) = sqrt(ln t) for all agents."""
+        return ConsensusIndex(0.0, 0.0, 1.0, np.zeros(problem.n_agents))
 
-    def scale(self, problem: Problem, t: int) -> float:
-        """2 gamma sigma^2 ln t / N."""
+    def index_scale(self, problem: Problem, t: int) -> float:
+        """Return 2 gamma sigma^2 ln t / N."""
         return ucb_scale(problem, self.exploration, self.sigma, t)
 
 
-# coop-UCL: the upper credible limit of a Gaussian posterior from consensus estimates.
+# coop-UCL: the upper credible limit of a Gaussian posterior from consensus estimates
 
 
 @dataclass(frozen=True)
@@ -225,10 +237,10 @@ class CoopUCL(RunningConsensus):
     """Q = m + sigma sqrt((n + f)/n / (d + N n)) Phi^-1(1 - 1/(sqrt(2 pi e) t)), f = sqrt(ln t).
 
     m = (d mu_0 + N s)/(d + N n) with d = sigma^2/sigma_0^2 for the prior N(mu_0, sigma_0^2).
-    Landgren et al., ECC 2016, recalled, not checked against the text (medium confidence). The agent
-    must know N and sigma; any network will do.
+    Landgren et al., ECC 2016, from memory, not checked against the text (medium confidence). The
+    agent must know N and sigma; any network will do.
 
-    prior_mean, prior_sd: of every arm's mean, a Gaussian.
+    prior_mean, prior_sd: the Gaussian prior of the mean of every arm.
     sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
     charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
@@ -243,14 +255,15 @@ class CoopUCL(RunningConsensus):
         validation.validate_number("prior_mean", self.prior_mean)
         validation.validate_number("prior_sd", self.prior_sd, above=0)
 
-    def index(self, problem: Problem) -> Index:
-        """The prior counts as d/N observations of mu_0."""
+    def build_index(self, problem: Problem) -> ConsensusIndex:
+        """Return the index in which the prior counts as d/N observations of mu_0."""
         sigma = noise_scale(problem.family, self.sigma)
+        # divided by N, since consensus counts are per agent
         weight = (sigma / self.prior_sd) ** 2 / problem.n_agents
-        return Index(weight * self.prior_mean, weight, 1.0, np.zeros(problem.n_agents))
+        return ConsensusIndex(weight * self.prior_mean, weight, 1.0, np.zeros(problem.n_agents))
 
-    def scale(self, problem: Problem, t: int) -> float:
-        """(sigma z_t)^2 / N, z_t the Gaussian quantile."""
+    def index_scale(self, problem: Problem, t: int) -> float:
+        """Return (sigma z_t)^2 / N, where z_t is the Gaussian quantile."""
         from scipy.special import ndtri
 
         score = -ndtri(1 / (math.sqrt(2 * math.pi * math.e) * t))

@@ -1,4 +1,4 @@
-"""Dist-UCB: agents average their sample means, and trust them as their neighbourhood is large."""
+"""Dist-UCB: agents track the average sample mean; the bonus shrinks with the neighbourhood."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from posse import validation
 from posse.algorithms.algorithm import Problem
-from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale, pairs_sent
+from posse.algorithms.rivals.initial_pulls import ForcedStart, count_numbers_averaged, noise_scale
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import INDICES, check_fixed_links
-from posse.divergences import divergence
+from posse.divergences import get_divergence
 from posse.networks.network import Network
 from posse.policies.policy import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
@@ -23,18 +23,18 @@ from posse.randomness import FloatArray, IntArray, Randomness
 
 @dataclass(frozen=True)
 class TrackingState:
-    """What each agent has seen, and what it knows of the others'."""
+    """Own counts and sums, and estimates of the network's means and largest counts."""
 
-    counts: FloatArray  # (R, N, K) n, one's own
-    totals: FloatArray  # (R, N, K) one's own
+    counts: FloatArray  # (R, N, K) n, the agent's own
+    totals: FloatArray  # (R, N, K) the agent's own
     estimates: FloatArray  # (R, N, K) z, the averages that track all agents' sample means
-    largest: FloatArray  # (R, N, K) m, the most often that anybody is known to have played
+    largest: FloatArray  # (R, N, K) m, the largest count of any agent, as far as known
     rounds: int  # so far
     problem: Problem
 
     @property
     def sample_means(self) -> FloatArray:
-        """x, one's own, 0 before the first sample."""
+        """The agent's own sample means x, 0 before the first sample: (R, N, K)."""
         return np.asarray(self.totals / np.maximum(self.counts, 1.0))
 
 
@@ -46,16 +46,17 @@ class DistUCB(ForcedStart):
     confidence bound", 2021: Dist-UCB1, and with index="kl" Dist-KL-UCB, sup{q: n kl(z, q) <=
     3.03 (ln t + 3 ln ln t) / (2 |A_i|)}; rules and constants read in the authors' code, which is
     for rewards in [0, 1], of sigma 1/2. Rounds 1 to K are forced, arm t in round t, and leave z = x
-    and m = n = 1; t counts them too. Then an agent with arms of n <= m - K plays one of those at
-    random, else the largest index. After each round z_i <- sum_j W_ij z_j + x_i(t) - x_i(t - 1), x
-    the sample mean of one's own n plays, W_ij = 1 / max(|A_i|, |A_j|) for neighbours and the rest
-    for oneself, whatever the weights of the network are; m_i <- max(n_i(t), the m_j(t - 1) of A_i).
-    One uniform for each agent and round after the forced ones draws arms that lag and breaks ties.
+    and m = n = 1; t counts them too. Then an agent plays, of its arms with n <= m - K (those that
+    lag), one at random; if there is none, the largest index. After each round z_i <- sum_j W_ij z_j
+    + x_i(t) - x_i(t - 1), where x is the sample mean of the agent's own n plays and W_ij = 1 /
+    max(|A_i|, |A_j|) for neighbours, with the remainder for the agent itself, whatever the weights
+    of the network are; m_i <- max(n_i(t), the m_j(t - 1) of A_i).
+    One uniform per agent and round after the forced ones draws arms that lag and breaks ties.
 
-    Assumes a network that does not change, and knows K and |A_i| only. Sends z and m, 2K numbers
-    over every link in every round after the forced ones. Proves a regret of O(ln T) that is below
-    that of UCB1 alone for every agent with neighbours. The bonus gains by |A_i| and not by N, which
-    is little on sparse networks.
+    The network must not change; the agent knows K and |A_i| only. It sends z and m, 2K numbers over
+    every link in every round after the forced ones. The paper proves a regret of O(ln T) below that
+    of UCB1 alone for every agent with neighbours. The bonus shrinks with |A_i| and not with N, so
+    the gain is small on sparse networks.
 
     index: "published", or "kl" for the family's own.
     sigma: the sub-Gaussian constant of rewards in the published index; None takes the bandit's.
@@ -73,76 +74,80 @@ class DistUCB(ForcedStart):
 
     @classmethod
     def example(cls) -> Self:
-        """Bold enough for the few rounds of the law tests."""
+        """Return the KL index, for the few rounds of the law tests."""
         return cls(index="kl")
 
-    def check(self, problem: Problem) -> None:
-        """A connected network that does not change, and what the index needs of the family."""
+    def check_problem(self, problem: Problem) -> None:
+        """Refuse a network that changes or is disconnected, and a family without the index."""
         if self.index == "kl":
-            divergence(problem.family)
+            get_divergence(problem.family)
         else:
-            super().check(problem)
+            super().check_problem(problem)
         check_fixed_links(problem, "DistUCB", "estimates track those of the same neighbours")
 
-    def scale(self, problem: Problem, t: int) -> float:
-        """What is divided by |A_i| n: the square of the published bonus, or the level of kl."""
+    def index_scale(self, problem: Problem, t: int) -> float:
+        """Return the squared published bonus, or the level of kl, times |A_i| n."""
         log = math.log(t)
         if self.index == "kl":
             return 3.03 * (log + 3 * math.log(log)) / 2
         return (2 * noise_scale(problem.family, self.sigma) * 1.01) ** 2 * 3 * log
 
     def init(self, problem: Problem) -> TrackingState:
-        """Nothing played yet."""
-        self.check(problem)
+        """Start without observations."""
+        self.check_problem(problem)
         empty = np.zeros((problem.n_runs, problem.n_agents, problem.n_arms))
         return TrackingState(empty, empty, empty, empty, 0, problem)
 
     def choose(self, state: TrackingState, t: int, generator: Randomness) -> NDArray[np.intp]:
-        """Round t <= K: arm t; then one that lags, else the largest index: (R, N)."""
+        """Choose arm t in round t <= K, then an arm that lags, or the largest index: (R, N)."""
         problem = state.problem
         if t <= problem.n_arms:
             return np.full(state.counts.shape[:-1], t - 1)
         counts = np.maximum(state.counts, 1.0)
-        scale = self.scale(problem, t) / (problem.network.degrees + 1)[:, None]
+        scale = self.index_scale(problem, t) / (problem.network.degrees + 1)[:, None]
         if self.index == "kl":
             index = kl_ucb(problem.family, state.estimates, counts, scale)
         else:
             index = state.estimates + np.sqrt(scale / counts)
+        # an arm lags if another agent is known to have played it at least K times more often
         lags = state.counts <= state.largest - problem.n_arms
         return argmax(np.where(lags.any(axis=-1, keepdims=True), 1.0 * lags, index), generator)
 
     def learn(
         self, state: TrackingState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> TrackingState:
-        """One's own reward, then what the neighbours knew before the round."""
-        played = np.arange(state.problem.n_arms) == arms[..., None]
+        """Add the own reward, then the neighbours' estimates from before the round."""
+        is_played = np.arange(state.problem.n_arms) == arms[..., None]
         before = state
         rounds = state.rounds + 1
         state = replace(
             state,
-            counts=state.counts + played,
-            totals=state.totals + played * rewards[..., None],
+            counts=state.counts + is_played,
+            totals=state.totals + is_played * rewards[..., None],
             rounds=rounds,
         )
         if rounds <= state.problem.n_arms:
             return replace(state, estimates=state.sample_means, largest=state.counts)
+        # consensus on a moving target: mix the estimates, then add the change of the own mean
         change = state.sample_means - before.sample_means
-        links = _closed(state.problem.network)
-        heard = np.maximum.reduceat(before.largest[:, links.agents], links.starts, axis=1)
+        links = _closed_neighbourhoods(state.problem.network)
+        neighbours_largest = np.maximum.reduceat(
+            before.largest[:, links.agents], links.starts, axis=1
+        )
         return replace(
             state,
             estimates=links.mix @ before.estimates + change,
-            largest=np.maximum(state.counts, heard),
+            largest=np.maximum(state.counts, neighbours_largest),
         )
 
     def numbers_sent(self, state: TrackingState, t: int, links: IntArray) -> FloatArray:
-        """Estimates and largest counts of all K arms over every link, once t > K: (R,)."""
-        return pairs_sent(state.problem, t, links)
+        """Count estimates and largest counts of K arms over every link, once t > K: (R,)."""
+        return count_numbers_averaged(state.problem, t, links)
 
 
 @dataclass(frozen=True)
-class _Closed:
-    """The closed neighbourhoods A_i, one after the other, and W."""
+class _Neighbourhoods:
+    """The closed neighbourhoods A_i as one flat list, and the weights W."""
 
     agents: IntArray
     starts: IntArray  # (N,)
@@ -150,12 +155,13 @@ class _Closed:
 
 
 @functools.lru_cache(maxsize=32)
-def _closed(network: Network) -> _Closed:
+def _closed_neighbourhoods(network: Network) -> _Neighbourhoods:
+    """List the neighbours of each agent, itself included, with Metropolis weights."""
     i, j = network.edges.T
-    own = np.arange(network.n_agents)
-    to = np.concatenate([own, i, j])
-    of = np.concatenate([own, j, i])
-    order = np.argsort(to, kind="stable")
-    starts = np.searchsorted(to[order], own)
+    agents = np.arange(network.n_agents)
+    receivers = np.concatenate([agents, i, j])
+    senders = np.concatenate([agents, j, i])
+    order = np.argsort(receivers, kind="stable")
+    starts = np.searchsorted(receivers[order], agents)
     metropolis = network.weighted("metropolis")
-    return _Closed(of[order], starts, metropolis.sampler(1)(np.random.default_rng(0)))
+    return _Neighbourhoods(senders[order], starts, metropolis.sampler(1)(np.random.default_rng(0)))

@@ -1,4 +1,4 @@
-"""What the frequentist baselines share: forced pulls first, and a scale of the noise."""
+"""Shared parts of the frequentist baselines: forced initial pulls and the noise scale."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from posse import validation
 from posse.algorithms.algorithm import Problem
-from posse.families.family import Model, is_contextual, name_of, plain
+from posse.families.family import Model, get_family_name, is_contextual, require_plain_family
 from posse.families.optional_methods import get_optional
 from posse.networks.static import Static
 from posse.networks.weights import is_symmetric
@@ -19,10 +19,10 @@ from posse.randomness import FloatArray, IntArray
 
 @dataclass(frozen=True, kw_only=True)
 class ForcedStart:
-    """Rounds 1 to K: every agent plays every arm once, without messages.
+    """An algorithm that plays every arm once in rounds 1 to K, without messages.
 
     sigma is the sub-Gaussian constant of the rewards; None takes the bandit's own.
-    `charge_initial=False` leaves the regret of these K rounds out, as published curves do.
+    `charge_initial=False` leaves out the regret of these K rounds, as published curves do.
     """
 
     sigma: float | None = None
@@ -36,29 +36,33 @@ class ForcedStart:
 
     @classmethod
     def example(cls) -> Self:
-        """The defaults, for the law tests."""
+        """Return the defaults, for the law tests."""
         return cls()
 
-    def check(self, problem: Problem) -> None:
-        """Refuse a problem that the algorithm is not made for."""
+    def check_problem(self, problem: Problem) -> None:
+        """Refuse a problem that the algorithm cannot play."""
         noise_scale(problem.family, self.sigma)
 
     def uncharged_rounds(self, n_arms: int) -> int:
-        """How many rounds from the first on cost nothing by convention."""
+        """Return how many initial rounds are not charged."""
         return 0 if self.charge_initial else n_arms
 
 
 def noise_scale(family: Model, sigma: float | None) -> float:
-    """The sigma given, else the sub-Gaussian constant of a family that has one."""
+    """Return the sigma given, or the sub-Gaussian constant of the family."""
     if sigma is not None:
         return sigma
-    known = get_optional(family.at_mean if is_contextual(family) else plain(family), "subgaussian")
-    if known is None:
+    subgaussian = get_optional(
+        family.at_mean if is_contextual(family) else require_plain_family(family), "subgaussian"
+    )
+    if subgaussian is None:
         raise ValueError(
-            f"sigma must be given for rewards of family {name_of(family)!r}, "
+            f"sigma must be given for rewards of family {get_family_name(family)!r}, "
             "whose sub-Gaussian constant is not known"
         )
-    return validation.validate_number(f"subgaussian of family {name_of(family)!r}", known, above=0)
+    return validation.validate_number(
+        f"subgaussian of family {get_family_name(family)!r}", subgaussian, above=0
+    )
 
 
 def check_static(problem: Problem, name: str) -> None:
@@ -68,24 +72,26 @@ def check_static(problem: Problem, name: str) -> None:
     ):
         raise ValueError(
             f"{name} needs a static network with symmetric weights, whose spectrum it knows, "
-            f"got {problem.network}: CoopUCB2 and Decentralized work on any"
+            f"got {problem.network}: use CoopUCB2 or Decentralized, which work on any network"
         )
 
 
-def pairs_sent(problem: Problem, t: int, links: IntArray) -> FloatArray:
-    """The numbers of round t where agents average counts and sums of K arms once t > K: (R,)."""
+def count_numbers_averaged(problem: Problem, t: int, links: IntArray) -> FloatArray:
+    """Count the numbers of round t if agents average K pairs over every link once t > K: (R,)."""
+    # the forced rounds send nothing
     per_link = 2 * problem.n_arms if t > problem.n_arms else 0
     return np.asarray(links * per_link, dtype=np.float64)
 
 
-def without_forced_pulls(
+def subtract_forced_pulls(
     regret: FloatArray,  # (R, len)
     times: NDArray[np.int64],  # (len,)
     gaps: FloatArray,  # (R, K)
     n_rounds: int,
 ) -> FloatArray:
-    """Cumulative regret with nothing charged for the forced rounds, if any: each arm once."""
+    """Subtract the regret of the forced rounds, which play each arm once: (R, len)."""
     if n_rounds == 0:
         return regret
-    charged = np.maximum(regret - gaps.sum(axis=1, keepdims=True), 0.0)  # but for rounding
+    # rounding may leave a tiny negative number
+    charged = np.maximum(regret - gaps.sum(axis=1, keepdims=True), 0.0)
     return np.where(times <= n_rounds, 0.0, charged)

@@ -1,4 +1,4 @@
-"""LinUCB: linear confidence bounds on what an arm pays at a context, from one's own data or all."""
+"""LinUCB: linear confidence bounds for contextual bandits, from own data or from all data."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from posse.randomness import FloatArray, IntArray, Randomness
 
 
 @dataclass(frozen=True)
-class Ridge:
+class RidgeRegression:
     """The normal equations of ridge regression, for every agent (or one for all) and arm."""
 
     equations: FloatArray  # (D, R, N or 1, K or 1): sums of x y, then of x x' and the ridge
-    model: Linear  # whose coordinates these are, with noise and prior of unit size
-    width: float  # what a standard error counts in the index
+    model: Linear  # of the coordinates, with unit noise and prior
+    width: float  # the factor of the standard error in the index
     n_agents: int
 
     @classmethod
-    def empty(cls, problem: Problem, regularization: float, width: float, rows: int) -> Ridge:
-        """No data; the model is the shape of the bandit's, refused where that has no contexts."""
+    def without_data(
+        cls, problem: Problem, regularization: float, width: float, rows: int
+    ) -> RidgeRegression:
+        """Return a regression of the bandit's shape without data; refuse one without contexts."""
         family = problem.family
         if not is_contextual(family):
             raise ValueError("LinUCB needs contexts: give a posse.ContextualBandit")
+        # unit noise and a prior of variance 1/regularization give A = ridge I + sum x x'
         model = Linear(
             prior_sd=1 / math.sqrt(regularization), features=family.features, shared=family.shared
         )
@@ -40,24 +43,25 @@ class Ridge:
         start = beliefs.prior(model, (problem.n_runs, rows), n_beliefs)
         return cls(start, model, width, problem.n_agents)
 
-    def index(self, contexts: FloatArray) -> FloatArray:
-        """x'theta + width sqrt(x' A^-1 x) of each arm: (R, N, K)."""
-        shift, precision = self.model.at(self.equations, contexts)
+    def compute_index(self, contexts: FloatArray) -> FloatArray:
+        """Compute x'theta + width sqrt(x' A^-1 x) of each arm: (R, N, K)."""
+        shift, precision = self.model.at_context(self.equations, contexts)
         return np.asarray(shift / precision + self.width / np.sqrt(precision))
 
-    def variance(self, arms: NDArray[np.intp], contexts: FloatArray) -> FloatArray:
-        """x' A^-1 x of the arms played: (R, N)."""
+    def prediction_variance(self, arms: NDArray[np.intp], contexts: FloatArray) -> FloatArray:
+        """Compute x' A^-1 x of the arms played: (R, N)."""
         x = contexts
-        places = beliefs.places(self.equations, arms)
+        places = beliefs.get_belief_index(self.equations, arms)
+        # one row of features per arm: take that of the arm played
         if x.ndim == 4:
             x = np.take_along_axis(x, arms[..., None, None], axis=2)[:, :, 0]
-        played = np.take_along_axis(self.equations, places[None, ..., None], axis=-1)
-        return np.asarray(1.0 / self.model.at(played, x)[1, ..., 0])
+        arm_equations = np.take_along_axis(self.equations, places[None, ..., None], axis=-1)
+        return np.asarray(1.0 / self.model.at_context(arm_equations, x)[1, ..., 0])
 
-    def evidence(
+    def round_evidence(
         self, arms: NDArray[np.intp], rewards: FloatArray, contexts: FloatArray
     ) -> FloatArray:
-        """What a round adds to each agent's equations: (D, R, N, K or 1)."""
+        """Return what a round adds to each agent's equations: (D, R, N, K or 1)."""
         n_coordinates, n_runs, _, n_beliefs = self.equations.shape
         nothing = np.zeros((n_coordinates, n_runs, self.n_agents, n_beliefs))
         return beliefs.observe(nothing, arms, rewards, self.model, 1.0, contexts)
@@ -72,10 +76,10 @@ class LinUCB:
     prove a bound for a = 1 + sqrt(ln(2/delta)/2), 2.4 at delta = 0.05, and tune it in experiments;
     their rewards lie in [0, 1], here sigma gives the scale.
 
-    data: "own", every agent alone; or "all", one regression that sees every reward, whatever the
-        network.
+    data: "own" for a regression of each agent, "all" for one regression with all rewards, whatever
+        the network.
     exploration: a, at least 0.
-    regularization: the ridge, above 0: how many visits of feature 1 the prior weight 0 is worth.
+    regularization: the ridge, above 0: the prior weight 0 counts as so many visits of feature 1.
     sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
 
     >>> posse.LinUCB(data="all")
@@ -93,40 +97,40 @@ class LinUCB:
         validation.validate_choice("data", self.data, ("own", "all"))
         check_regression(self.exploration, self.regularization, self.sigma)
 
-    def init(self, problem: Problem) -> Ridge:
-        """No data."""
+    def init(self, problem: Problem) -> RidgeRegression:
+        """Start without observations."""
         width = self.exploration * noise_scale(problem.family, self.sigma)
         rows = problem.n_agents if self.data == "own" else 1
-        return Ridge.empty(problem, self.regularization, width, rows)
+        return RidgeRegression.without_data(problem, self.regularization, width, rows)
 
     def choose(
-        self, state: Ridge, t: int, generator: Randomness, contexts: FloatArray
+        self, state: RidgeRegression, t: int, generator: Randomness, contexts: FloatArray
     ) -> NDArray[np.intp]:
-        """The largest index, ties broken at random: (R, N)."""
-        return argmax(state.index(contexts), generator)
+        """Choose the arm with the largest index, ties at random: (R, N)."""
+        return argmax(state.compute_index(contexts), generator)
 
     def learn(
         self,
-        state: Ridge,
+        state: RidgeRegression,
         arms: NDArray[np.intp],
         rewards: FloatArray,
         weights: Any,
         contexts: FloatArray,
-    ) -> Ridge:
-        """One's own visit is added, or those of all."""
-        evidence = state.evidence(arms, rewards, contexts)
+    ) -> RidgeRegression:
+        """Add the own visit, or the visits of all agents."""
+        evidence = state.round_evidence(arms, rewards, contexts)
         if self.data == "all":
             evidence = evidence.sum(axis=2, keepdims=True)
         return replace(state, equations=state.equations + evidence)
 
-    def numbers_sent(self, state: Ridge, t: int, links: IntArray) -> FloatArray:
-        """Nothing; or arm, reward and features to all others, whatever the network: (R,)."""
-        told = 0 if self.data == "own" else 2 + state.model.features
-        return np.full(len(links), float(told * state.n_agents * (state.n_agents - 1)))
+    def numbers_sent(self, state: RidgeRegression, t: int, links: IntArray) -> FloatArray:
+        """Count nothing, or arm, reward and features to all other agents: (R,)."""
+        per_message = 0 if self.data == "own" else 2 + state.model.features
+        return np.full(len(links), float(per_message * state.n_agents * (state.n_agents - 1)))
 
 
 def check_regression(exploration: Any, regularization: Any, sigma: Any) -> None:
-    """Refuse what cannot be the settings of a confidence bound by ridge regression."""
+    """Refuse invalid settings of a confidence bound by ridge regression."""
     validation.validate_number("exploration", exploration, at_least=0)
     validation.validate_number("regularization", regularization, above=0)
     if sigma is not None:

@@ -1,4 +1,4 @@
-"""Sliding-window UCB: confidence bounds of the last rounds alone, for means that drift."""
+"""Sliding-window UCB: confidence bounds from the last rounds, for non-stationary means."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class WindowState:
 class SlidingWindowUCB(ForcedStart):
     """Q = s/n + B sqrt(xi ln(min(t, window)) / n), where n and s are of the last `window` rounds.
 
-    An arm that was not played in them is played. Garivier and Moulines, "On upper-confidence bound
-    policies for switching bandit problems", ALT 2011: rewards in [0, B] and xi = 1/2 in their
+    An arm without a pull in the window is played first. Garivier and Moulines, "On upper-confidence
+    bound policies for switching bandit problems", ALT 2011: rewards in [0, B] and xi = 1/2 in their
     simulations, above 1/2 in their theorem. Here B is 2 sigma, as rewards in [0, B] have a
-    sub-Gaussian constant of B/2. Every agent is alone: nothing is sent.
+    sub-Gaussian constant of B/2. Agents are isolated and send nothing.
 
-    window: rounds that are remembered, at least 1.
-    exploration: xi, above 0; more explores longer.
+    window: the number of rounds in the window, at least 1.
+    exploration: xi, above 0; a larger value explores longer.
     sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
     charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
@@ -57,48 +57,50 @@ class SlidingWindowUCB(ForcedStart):
 
     @classmethod
     def example(cls) -> Self:
-        """As published, with a window for the law tests."""
+        """Return the published settings with a window for the law tests."""
         return cls(window=200)
 
     def init(self, problem: Problem) -> WindowState:
-        """Nothing played yet."""
-        self.check(problem)
+        """Start without observations."""
+        self.check_problem(problem)
         empty = np.zeros((problem.n_runs, problem.n_agents, problem.n_arms))
         return WindowState(empty, empty, (), problem)
 
     def choose(self, state: WindowState, t: int, generator: Randomness) -> NDArray[np.intp]:
-        """Round t <= K: arm t; then the largest index, ties broken at random: (R, N)."""
+        """Choose arm t in round t <= K, then the largest index, ties at random: (R, N)."""
         if t <= state.problem.n_arms:
             return np.full(state.counts.shape[:-1], t - 1)
-        played = state.counts > 0
-        counts = np.where(played, state.counts, 1.0)
+        is_played = state.counts > 0
+        counts = np.where(is_played, state.counts, 1.0)
         mean = state.totals / counts
-        width = 2 * noise_scale(state.problem.family, self.sigma)  # B
+        # B, the range of bounded rewards with this sub-Gaussian constant
+        width = 2 * noise_scale(state.problem.family, self.sigma)
         bonus = width * np.sqrt(self.exploration * math.log(min(t, self.window)) / counts)
-        return argmax(np.where(played, mean + bonus, np.inf), generator)
+        return argmax(np.where(is_played, mean + bonus, np.inf), generator)
 
     def learn(
         self, state: WindowState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> WindowState:
-        """One's own pull comes in, that of `window` rounds ago goes out."""
+        """Add the own pull and remove that of `window` rounds ago."""
         arm = np.arange(state.problem.n_arms)
         counts = state.counts
         totals = state.totals
         recent = state.recent
+        # the window is full: the pull of `window` rounds ago leaves the counts
         if len(recent) == self.window:
-            (old, old_rewards), *rest = recent
-            left = arm == old[..., None]
-            counts = counts - left
-            totals = totals - left * old_rewards[..., None]
-            recent = tuple(rest)
-        came = arm == arms[..., None]
+            (old_arms, old_rewards), *remaining = recent
+            leaving = arm == old_arms[..., None]
+            counts = counts - leaving
+            totals = totals - leaving * old_rewards[..., None]
+            recent = tuple(remaining)
+        arriving = arm == arms[..., None]
         return replace(
             state,
-            counts=counts + came,
-            totals=totals + came * rewards[..., None],
+            counts=counts + arriving,
+            totals=totals + arriving * rewards[..., None],
             recent=(*recent, (arms, rewards)),
         )
 
     def numbers_sent(self, state: WindowState, t: int, links: IntArray) -> FloatArray:
-        """Nothing: (R,)."""
+        """Return zeros, since nothing is sent: (R,)."""
         return np.zeros(len(links))

@@ -16,7 +16,7 @@ import numpy as np
 
 from posse import theory, validation
 from posse.bandits import AnyBandit
-from posse.families.family import plain
+from posse.families.family import require_plain_family
 from posse.networks import Network
 from posse.randomness import FloatArray
 from posse.serialization.decode import from_data
@@ -90,7 +90,7 @@ def lai_robbins_bound(instance: Instance, means: FloatArray, horizon: int) -> fl
     all that playing nothing else would cost. At a finite horizon it is a guide, not a bound.
     """
     n_agents = instance.network.n_agents
-    divergence = theory.divergence(plain(instance.bandit.family))
+    divergence = theory.get_divergence(require_plain_family(instance.bandit.family))
     # Runs with equal means are computed once and weighted by their number.
     totals = [_least_regret(row, n_agents, divergence, horizon) for row in np.unique(means, axis=0)]
     weights = np.unique(means, axis=0, return_counts=True)[1]

@@ -111,7 +111,7 @@ class Arena:
         if simulations:
             from posse.lab.compiled import engine
 
-            engine.prepare(simulations, announce)
+            engine.compile_kernels(simulations, announce)
 
     def play_missing(
         self,

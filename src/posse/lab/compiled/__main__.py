@@ -1,4 +1,4 @@
-"""`python -m posse.lab.compiled`: compile every kernel there is, so that nobody waits later."""
+"""`python -m posse.lab.compiled`: compile all kernels, before they are needed."""
 
 import time
 
@@ -8,5 +8,5 @@ from posse.lab.compiled.jit import KERNELS
 for name, kernel in KERNELS.items():
     if not kernel.is_cached:
         start = time.process_time()
-        kernel.compiled  # noqa: B018
+        kernel.dispatcher  # noqa: B018
         print(f"{time.process_time() - start:5.1f} s  {name}", flush=True)

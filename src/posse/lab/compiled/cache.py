@@ -1,4 +1,10 @@
-"""A lock between the processes of a machine, which the system takes from those that die."""
+"""The cache of compiled kernels on disk, so that each is compiled once on a machine.
+
+Numba notices changes of the file a kernel is in, not of the files it imports from. So kernels are
+stored in a folder named by a hash of all source here: other source never reads them. Processes that
+start together on an empty cache only add to the same folder, and a file lock lets one of them
+compile each kernel.
+"""
 
 from __future__ import annotations
 
@@ -14,42 +20,44 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO
 
-_LOOK_EVERY = 0.05  # seconds: a wait for a lock that gives up can only be done by looking
+# A blocking lock cannot time out, so waiting for a lock polls it.
+_POLL_SECONDS = 0.05
 
 
 @contextmanager
-def locked(path: Path, patience: float) -> Iterator[bool]:
-    """While no other process is in here with this file; whether we have it.
+def hold_lock(path: Path, patience: float) -> Iterator[bool]:
+    """Hold a file lock between processes; yields whether it was acquired.
 
-    We go on without it after some seconds, and where files cannot be locked or written: it is to
-    save work, not to make it right.
+    The operating system releases the lock of a process that dies. After `patience` seconds, or if
+    files cannot be locked or written, the caller goes on without it: the lock saves work, it is not
+    needed for correctness.
     """
     try:
         file = path.open("ab")
     except OSError:
         yield False
         return
-    with file:  # whose end lets go of the lock
-        yield _wait(file, time.monotonic() + patience)
+    with file:  # closing it releases the lock
+        yield _wait_for_lock(file, time.monotonic() + patience)
 
 
-def _wait(file: IO[bytes], deadline: float) -> bool:
-    """Whether we got the lock by then."""
+def _wait_for_lock(file: IO[bytes], deadline: float) -> bool:
+    """Whether the lock was acquired before the deadline."""
     while True:
         try:
-            _lock(file)
-        except (BlockingIOError, PermissionError):  # another's
+            _try_lock(file)
+        except (BlockingIOError, PermissionError):  # held by another process
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(_LOOK_EVERY)
+            time.sleep(_POLL_SECONDS)
         except OSError:  # a file system without locks
             return False
         else:
             return True
 
 
-def _lock(file: IO[bytes]) -> None:
-    """Take the lock, or raise an OSError."""
+def _try_lock(file: IO[bytes]) -> None:
+    """Acquire the lock, or raise an OSError."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -61,45 +69,46 @@ def _lock(file: IO[bytes]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-# Where compiled kernels are kept on disk, so that each is compiled once on a machine.
-#
-# Numba notices changes of the file a kernel is in, not of files it imports from, so kernels are
-# kept in a folder named by a hash of all source here: another source never sees them, and
-# processes that start together on an empty cache only ever add to the same folder, each kernel by
-# one of them.
+# The folder of kernels
 
 _PREFIX = "kernels-"
-# What is never compiled, nor imported by what is.
-_WITHOUT_KERNELS = {
-    *("__main__.py", "cache.py", "engine.py", "network_arrays.py", "recorder.py", "registry.py")
+# Files without code that kernels are compiled from: editing them leaves the stored kernels valid.
+FILES_WITHOUT_KERNELS = {
+    "__main__.py",
+    "cache.py",
+    "engine.py",
+    "network_arrays.py",
+    "recorder.py",
+    "registry.py",
 }
-_PATIENCE = 300  # seconds that another process may take to compile a kernel: ten times the longest
+# Seconds that another process may take to compile a kernel: ten times the longest seen.
+_PATIENCE = 300
 _thread_lock = threading.Lock()
 
 
 def source_hash(kernels_only: bool = False) -> str:
-    """A hash of the source here: of all that results depend on, or of all that kernels do."""
+    """Hash the source here: all files that results depend on, or only those of kernels."""
     folder = Path(__file__).parent
     source = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
-        if not (kernels_only and path.name in _WITHOUT_KERNELS):
+        if not (kernels_only and path.name in FILES_WITHOUT_KERNELS):
             source.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
     return source.hexdigest()
 
 
 @functools.cache
-def folder() -> Path | None:
-    """The folder of this source's kernels for this processor; None where nothing can be written.
+def kernel_folder() -> Path | None:
+    """Return the folder of this source's kernels for this processor; None if none is writable.
 
-    In NUMBA_CACHE_DIR if that is set, beside the source if that can be written to, else among the
-    user's caches.  Beside the source, kernels of older source are removed.
+    It is in NUMBA_CACHE_DIR if that is set, else beside the source, else in the user's cache.
+    Beside the source, kernels of older source are removed.
     """
     from numba import config
 
     beside = Path(__file__).parent / "__pycache__"
-    # numba looks at the processor too; here it tells what is yet to be compiled
-    name = f"{_PREFIX}{source_hash(kernels_only=True)[:16]}-{target()}"
-    for root in [Path(config.CACHE_DIR)] if config.CACHE_DIR else [beside, *_users()]:
+    # numba checks the processor too; in the name it shows which kernels are still to be compiled
+    name = f"{_PREFIX}{source_hash(kernels_only=True)[:16]}-{processor_target()}"
+    for root in [Path(config.CACHE_DIR)] if config.CACHE_DIR else [beside, *_user_cache()]:
         try:
             (root / name).mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -111,11 +120,11 @@ def folder() -> Path | None:
     return None
 
 
-def target() -> str:
-    """A name for the processor that kernels are compiled for.
+def processor_target() -> str:
+    """Return a short name of the processor that kernels are compiled for.
 
-    One that multiplies and adds in a single step rounds once, where another rounds twice: numbers
-    of different targets differ in their last digits.
+    A processor with fused multiply-add rounds once where another rounds twice, so results of
+    different targets differ in their last digits.
     """
     from llvmlite import binding
     from numba import __version__, config
@@ -125,17 +134,17 @@ def target() -> str:
     return hashlib.sha256(f"{__version__} {processor} {features}".encode()).hexdigest()[:8]
 
 
-def _users() -> list[Path]:
-    """The folder among the user's caches; none for users without a home, as in containers."""
-    given = os.environ.get("XDG_CACHE_HOME")
+def _user_cache() -> list[Path]:
+    """List the folder in the user's cache; empty for users without a home, as in containers."""
+    cache_home = os.environ.get("XDG_CACHE_HOME")
     try:
-        return [(Path(given) if given else Path.home() / ".cache") / "posse"]
+        return [(Path(cache_home) if cache_home else Path.home() / ".cache") / "posse"]
     except RuntimeError:
         return []
 
 
 def _remove_older(root: Path, name: str) -> None:
-    """Remove kernels of other source, and those of the time when they lay here side by side."""
+    """Remove the kernels of other source."""
     source = name.rpartition("-")[0]
     for older in root.glob(f"{_PREFIX}*"):
         if not older.name.startswith(source):
@@ -144,29 +153,30 @@ def _remove_older(root: Path, name: str) -> None:
         file.unlink(missing_ok=True)
 
 
-def holds(name: str) -> bool:
+def is_stored(name: str) -> bool:
     """Whether the kernel of this name is on disk: its code, which numba writes after its index."""
-    kept = folder()
-    return kept is not None and any(kept.glob(f"*/*.{name}-*.nbc"))
+    stored_in = kernel_folder()
+    return stored_in is not None and any(stored_in.glob(f"*/*.{name}-*.nbc"))
 
 
 @contextmanager
-def in_use(name: str) -> Iterator[bool]:
-    """While numba is told to keep what it compiles in our folder; whether it can.
+def use_kernel_folder(name: str) -> Iterator[bool]:
+    """Make numba store kernels in our folder; yields whether there is one.
 
-    No other process compiles the kernel of this name meanwhile: it waits, and finds it kept.
+    No other process compiles the kernel of this name meanwhile: it waits and then reads the file.
     """
     from numba import config
 
-    kept = folder()
+    stored_in = kernel_folder()
     alone: AbstractContextManager[object] = nullcontext()
-    if kept is not None and not holds(name):
-        alone = locked(kept / f"{name}.lock", _PATIENCE)
+    if stored_in is not None and not is_stored(name):
+        alone = hold_lock(stored_in / f"{name}.lock", _PATIENCE)
     with _thread_lock, alone:
+        # numba reads the folder from a global setting, so one thread at a time
         before = config.CACHE_DIR
-        if kept is not None:
-            config.CACHE_DIR = str(kept)
+        if stored_in is not None:
+            config.CACHE_DIR = str(stored_in)
         try:
-            yield kept is not None
+            yield stored_in is not None
         finally:
             config.CACHE_DIR = before

@@ -1,28 +1,28 @@
-"""The loop of Algorithm 1 over compiled parts: merge, choose, play, update, round after round."""
+"""The loop of Algorithm 1 over compiled kernels: merge, choose, draw rewards, update."""
 
 from __future__ import annotations
 
 from numba import types
 
 from posse.lab.compiled.jit import KERNEL, helper, kernel
-from posse.lab.compiled.kernels.thompson import settle
+from posse.lab.compiled.kernels.thompson import update_sampling_modes
 from posse.lab.compiled.philox import U64
-from posse.lab.compiled.signatures import (
-    BYTES,
-    CHOOSE,
-    COUNTS,
-    FLOATS,
-    INDICES,
-    MERGE,
-    REWARD,
-    TALLY,
-    WORDS,
+from posse.lab.compiled.records import (
+    BELIEF_ARRAYS,
+    NETWORK_ARRAYS,
+    PLAY_CONSTANTS,
+    REGRET_ARRAYS,
+    ROUND_ARRAYS,
+    THREAD_WORKSPACE,
 )
+from posse.lab.compiled.signatures import CHOOSE, FLOATS, MERGE, REWARD
 
 
 @helper
-def update(rows, width, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms):
-    """Eq. `posterior_update`: count += rate, total += rate * reward; and the books."""
+def update_rows(
+    rows, width, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms
+):
+    """Eq. `posterior_update`: count += rate, total += rate * reward; and count the pulls."""
     for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
         start = max(first, slot * n_agents)
         for i in range(start, min(last, (slot + U64(1)) * n_agents)):
@@ -35,10 +35,11 @@ def update(rows, width, shared, rate, arms, rewards, pulls, tally, first, last, 
 
 
 @helper
-def record(tally, pulls, gaps, regret, column, n_columns, n_agents, n_arms, n_runs):
-    """The regret of each run so far, from how often each arm was played: exact in any order.
+def record_regret(tally, pulls, gaps, regret, column, n_columns, n_agents, n_arms, n_runs):
+    """Compute the cumulative regret of each run from the number of pulls of each arm.
 
-    Where agents have gaps of their own, from how often each of them played it.
+    Integers make it independent of the order of pulls. If every agent has its own gaps, the pulls
+    of each agent are used.
     """
     for slot in range(n_runs):
         total = 0.0
@@ -55,76 +56,85 @@ def record(tally, pulls, gaps, regret, column, n_columns, n_agents, n_arms, n_ru
 _SIGNATURE = types.boolean(
     types.FunctionType(MERGE), types.FunctionType(CHOOSE), types.FunctionType(CHOOSE),
     types.FunctionType(REWARD),
-    FLOATS, FLOATS, types.boolean, types.boolean,  # state, other, flipped, shared
-    FLOATS, types.boolean, types.uint64,  # store, staged, unmixed
-    TALLY, TALLY, FLOATS, INDICES, FLOATS, WORDS,  # W
-    types.uint64, FLOATS, FLOATS, types.float64,  # worth, levels, table, rate
-    FLOATS, types.float64,  # means, parameter
-    INDICES, INDICES, BYTES, COUNTS, FLOATS, FLOATS, INDICES, WORDS,  # arms ... stream
-    COUNTS, TALLY, TALLY, FLOATS, FLOATS,  # pulls, tally, times, gaps, regret
-    *(types.uint64,) * 6,  # lo, hi, tile, n_agents, n_arms, first_run
-    *(types.uint64,) * 4, types.boolean,  # t0, t1, key0, key1, alone
+    NETWORK_ARRAYS, BELIEF_ARRAYS, ROUND_ARRAYS, REGRET_ARRAYS, THREAD_WORKSPACE, PLAY_CONSTANTS,
+    FLOATS, FLOATS, types.boolean,  # levels, table, flipped
+    *(types.uint64,) * 4,  # lo, hi, tile, first_run
+    *(types.uint64,) * 2, types.boolean,  # t0, t1, alone
 )  # fmt: skip
 
 
 @kernel(_SIGNATURE, seconds=1.5, **KERNEL)
 def play(
     merge, choose, choose_eagerly, draw_rewards,
-    state, other, flipped, shared, store, staged, unmixed,
-    offsets, neighbours, weights, links, constants, words,
-    worth, levels, table, rate, means, parameter,
-    arms, pivots, eager, close, rewards, scratch, spare, stream,
-    pulls, tally, times, gaps, regret,
-    lo, hi, tile, n_agents, n_arms, first_run,
-    t0, t1, key0, key1, alone,
+    network, beliefs, current, recorded, work, constant,
+    levels, table, flipped,
+    lo, hi, tile, first_run, t0, t1, alone,
 ):  # fmt: skip
-    """Rounds t0 to t1 - 1 of the rows lo to hi; returns which buffer then holds the state.
+    """Play rounds t0 to t1 - 1 of the rows lo to hi; returns which buffer then holds the state.
 
-    state, other: (rows, 2 arms) each, the two buffers; `flipped` says the state is in `other`.
-    A row holds the counts of all arms, then their totals.  Rows are worked on a tile at a time,
-    from merge to update, while they are in the cache.  `alone` says that these rows are whole runs,
-    so that a round can be closed here; else the caller does it when all its threads are done.
-    There are no messages in the first `unmixed` rounds.  `staged`: what agents observe goes to the
-    store, from where the choice takes it when a stage ends.
+    The records are documented in `records`. `flipped` says that the state is in `beliefs.other`.
+    A row holds the counts of all arms, then their totals. Rows are processed a tile at a time, from
+    merge to update, while they are in the processor's cache. `alone` says that these rows are whole
+    runs, so that the round can be closed here; otherwise the caller closes it when all threads are
+    done. There are no messages in the first `unmixed` rounds. `staged`: observations go to the
+    store, and the choice reads them when a stage ends.
     """
+    n_agents = constant.n_agents
+    n_arms = constant.n_arms
+    key0 = constant.key0
+    key1 = constant.key1
+    shared = constant.shared
+    arms = current.arms
+    rewards = current.rewards
+    store = beliefs.store
     n_runs = (hi - lo) // n_agents
     column = 0
-    while alone and times[column] < t0:
+    # the first recorded round at or after t0
+    while alone and recorded.times[column] < t0:
         column += 1
     for t in range(t0, t1):
-        now, out = (other, state) if flipped else (state, other)
+        now, out = (beliefs.other, beliefs.state) if flipped else (beliefs.state, beliefs.other)
         moved = False
         for first in range(lo, hi, tile):
             last = min(first + tile, hi)
-            # merge: what the neighbours sent after the last round
-            moved = t > unmixed + U64(1) and merge(
-                out, now, offsets, neighbours, weights, links, constants, words, arms, rewards,
+            # merge the messages that the neighbours sent after the last round
+            moved = t > constant.unmixed + U64(1) and merge(
+                out, now, network.offsets, network.neighbours, network.weights, network.links,
+                network.constants, work.words, arms, rewards,
                 store, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             rows = out if moved else now
-            # choose: each run by one of the two
+            # choose: each of the two kernels skips the runs of the other
             choose_eagerly(
-                rows, store, shared, levels[t - t0], table, arms, pivots, eager, close,
-                scratch, spare, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
-            )  # fmt: skip
-            choose(
-                rows, store, shared, levels[t - t0], table, arms, pivots, eager, close,
-                scratch, spare, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
-            )  # fmt: skip
-            # play
-            draw_rewards(
-                means, parameter, arms, rewards,
+                rows, store, shared, levels[t - t0], table, arms, current.pivots, current.eager,
+                work.close, work.scratch, work.spare, work.stream,
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
-            update(
-                store if staged else rows, U64(4 if staged else 2) * n_arms, shared, rate,
-                arms, rewards, pulls, tally, first, last, n_agents, n_arms,
+            choose(
+                rows, store, shared, levels[t - t0], table, arms, current.pivots, current.eager,
+                work.close, work.scratch, work.spare, work.stream,
+                first, last, n_agents, n_arms, first_run, t, key0, key1,
+            )  # fmt: skip
+            # draw rewards and update
+            draw_rewards(
+                current.means, constant.parameter, arms, rewards,
+                first, last, n_agents, n_arms, first_run, t, key0, key1,
+            )  # fmt: skip
+            update_rows(
+                store if constant.staged else rows, U64(4 if constant.staged else 2) * n_arms,
+                shared, constant.rate, arms, rewards, recorded.pulls, work.tally,
+                first, last, n_agents, n_arms,
             )  # fmt: skip
         if moved:
             flipped = not flipped
         if alone:
-            settle(eager, close, worth, t, n_agents, n_arms, n_runs)
-            if times[column] == t:
-                record(tally, pulls, gaps, regret, column, times.size, n_agents, n_arms, n_runs)
+            update_sampling_modes(
+                current.eager, work.close, constant.worth, t, n_agents, n_arms, n_runs
+            )
+            if recorded.times[column] == t:
+                record_regret(
+                    work.tally, recorded.pulls, recorded.gaps, recorded.regret, column,
+                    recorded.times.size, n_agents, n_arms, n_runs,
+                )  # fmt: skip
                 column += 1
     return flipped

@@ -1,4 +1,4 @@
-"""How kernels are compiled, and what they tell the compiler."""
+"""How kernels are declared and compiled, and hints to the compiler."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from numba.extending import intrinsic
 
 from posse.lab.compiled import cache
 
-# Reassociation would change results with the vector width; the rest only rounds differently.
+# Reassociation would change results with the vector width; the other flags only round differently.
 FAST = {"contract", "nsz", "arcp", "nnan", "ninf"}
 
 # Kernels and the functions they call allocate nothing, so numba need not count references to the
 # arrays they are given: two atomic operations an array and call, a tenth of all time.
 KERNEL: dict[str, Any] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
 FAST_KERNEL = {**KERNEL, "fastmath": FAST}
-# Numba hands the flags of whichever kernel is compiled first down to helpers that do not state
-# their own; solvers use infinities and NaN, which they would lose that way, or not, by chance.
+# Numba passes the flags of the kernel that is compiled first on to helpers without flags. Solvers
+# use infinities and NaN, so helpers state their own flags.
 helper = njit(_nrt=False, error_model="numpy", fastmath=FAST - {"nnan", "ninf"})
 vectorised = njit(_nrt=False, error_model="numpy", fastmath=FAST)
 
-KERNELS: dict[str, Kernel] = {}  # all there are, by name
+KERNELS: dict[str, Kernel] = {}  # all kernels, by name
 
 
 @dataclass(frozen=True)
@@ -35,37 +35,37 @@ class Kernel:
     function: Callable[..., Any]
     signature: Any
     options: dict[str, Any]
-    seconds: float  # that compiling takes, more or less
+    seconds: float  # of compile time, approximately
 
     @functools.cached_property
-    def compiled(self) -> Any:
-        """What numba made of it, which other kernels can call."""
-        with cache.in_use(self.name) as kept:
-            return njit(self.signature, cache=kept, **self.options)(self.function)
+    def dispatcher(self) -> Any:
+        """The function compiled by numba, which other kernels can call."""
+        with cache.use_kernel_folder(self.name) as can_store:
+            return njit(self.signature, cache=can_store, **self.options)(self.function)
 
     @property
     def is_cached(self) -> bool:
-        """Whether it need not be compiled."""
-        return "compiled" in self.__dict__ or cache.holds(self.name)
+        """Whether the kernel is compiled or on disk."""
+        return "dispatcher" in self.__dict__ or cache.is_stored(self.name)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call what numba made of it."""
-        return self.compiled(*arguments)
+        """Call the compiled function."""
+        return self.dispatcher(*arguments)
 
 
 def kernel(
     signature: Any, *, seconds: float = 1.0, name: str = "", **options: Any
 ) -> Callable[[Callable[..., Any]], Kernel]:
-    """Make a function a kernel of this signature; the name is its own unless given."""
+    """Declare a function as a kernel of this signature; the default name is the function's."""
 
-    def wrap(function: Callable[..., Any]) -> Kernel:
-        # numba tells kernels apart by this name, in the cache and in the code it links
+    def register(function: Callable[..., Any]) -> Kernel:
+        # numba distinguishes kernels by this name, in the cache and in the code it links
         function.__name__ = function.__qualname__ = name or function.__name__
-        made = Kernel(function.__name__, function, signature, options, seconds)
-        KERNELS[made.name] = made
-        return made
+        declared = Kernel(function.__name__, function, signature, options, seconds)
+        KERNELS[declared.name] = declared
+        return declared
 
-    return wrap
+    return register
 
 
 @intrinsic
@@ -87,8 +87,8 @@ def use_wide_vectors(typing_context: Any) -> Any:
 def inline_here(typing_context: Any) -> Any:
     """Have the function this is called in inlined wherever it is called.
 
-    Numba's own inlining does not see through the record of a belief, and LLVM finds a score too
-    long, but only a loop without calls is vectorised.
+    Numba does not inline through the record of a posterior, and LLVM considers a score too long,
+    but only a loop without calls is vectorised.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

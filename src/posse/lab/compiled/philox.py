@@ -1,8 +1,8 @@
-"""Random numbers for kernels: Philox4x32-10, where every draw has an address instead of a state.
+"""Random numbers for kernels: Philox4x32-10, a counter-based generator without a state.
 
-A draw is found by (key, agent, round, run, purpose): the same bits whatever the number of threads,
-the order of the runs or the way agents are cut into tiles. (Salmon, Moraes, Dror, Shaw, "Parallel
-random numbers: as easy as 1, 2, 3", SC 2011.)
+A draw is addressed by (key, agent, round, run, purpose): the same bits whatever the number of
+threads, the order of the runs or the way agents are divided into tiles. Source: Salmon, Moraes,
+Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _ONE_TO_TWO = U64(0x3FF0000000000000)  # the exponent bits of floats in [1, 2)
 # Purposes: the last word of an address; a second, third ... call for the same purpose adds 16.
 REWARD, NETWORK, PIVOT, PIVOT_AGAIN, ALL_ARMS, CONTEST, TIE, LEVEL = (U64(i) for i in range(8))
 
-# Numbers that the fill functions may write beyond what they are asked for.
+# How many numbers the fill functions may write beyond the requested ones.
 ROOM = 16
 
 
 @intrinsic
 def as_float(typing_context: Any, bits: Any) -> Any:
-    """The float64 with these bits."""
+    """Reinterpret 64 bits as a float64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
@@ -40,7 +40,7 @@ def as_float(typing_context: Any, bits: Any) -> Any:
 
 @intrinsic
 def as_bits(typing_context: Any, number: Any) -> Any:
-    """The bits of a float64."""
+    """Reinterpret a float64 as 64 bits."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.IntType(64))
@@ -50,7 +50,8 @@ def as_bits(typing_context: Any, number: Any) -> Any:
 
 @njit(inline="always")
 def philox(agent, t, run, purpose, key0, key1):
-    """Two 64-bit words for an address."""
+    """Return two 64-bit words for an address."""
+    # the address is the counter of the cipher, the seed its key
     c0 = agent
     c1 = t
     c2 = run
@@ -70,13 +71,15 @@ def philox(agent, t, run, purpose, key0, key1):
 
 @njit(inline="always")
 def uniform(word):
-    """A uniform in (0, 1), both ends excluded, from the high 52 bits of a word."""
+    """Return a uniform in (0, 1), both ends excluded, from the high 52 bits of a word."""
     return as_float((word >> U64(12)) | _ONE_TO_TWO) - (1.0 - 1.1102230246251565e-16)
 
 
 @njit(inline="always")
 def log(x):
-    """The natural logarithm of a normal positive float, free of branches so that it vectorises.
+    """Compute the natural logarithm of a normal positive float without branches.
+
+    Without branches it vectorises.
 
     x = 2^k (1 + f), then the even series of log((1 + s)/(1 - s)) with s = f/(2 + f), in the
     minimax coefficients of fdlibm's e_log.c; within 1 ulp.
@@ -98,7 +101,7 @@ def log(x):
 
 @njit(inline="always")
 def normals(word0, word1):
-    """Two independent standard normals from two words (Box-Muller, with fdlibm's sin and cos)."""
+    """Return two standard normals from two words (Box-Muller, with fdlibm's sin and cos)."""
     radius = math.sqrt(-2.0 * log(uniform(word0)))
     turn = as_float((word1 >> U64(12)) | _ONE_TO_TWO) - 1.5  # [-1/2, 1/2) of a full turn
     shifted = turn * 4.0 + 6755399441055744.0
@@ -122,22 +125,22 @@ def normals(word0, word1):
 
 
 @njit(inline="always")
-def _pairs(agents):
-    """Pairs of agents, rounded up to whole vectors: a loop's last passes are dear one by one."""
+def _padded_pairs(agents):
+    """Count the pairs of agents, rounded up to whole vectors: a scalar tail loop is slow."""
     return ((agents + U64(15)) >> U64(4)) << U64(3)
 
 
 @vectorised
 def fill_uniforms(out, start, agents, first_agent, t, run, purpose, key0, key1):
-    """One uniform per agent: out[start : start + agents], one Philox call for two of them.
+    """Write one uniform per agent to out[start : start + agents], two per Philox call.
 
-    The first agent of a tile is even, so a pair never straddles two tiles.  Up to 15 numbers more
-    are written than asked for: arrays have so much room at their end, and tiles are multiples of
-    16, so that what is overwritten is never another thread's.
+    The first agent of a tile is even, so a pair never spans two tiles. Up to 15 more numbers are
+    written than requested: arrays have ROOM at their end, and tiles are multiples of 16, so that
+    numbers of another thread are never overwritten.
     """
     use_wide_vectors()
     half = first_agent >> U64(1)
-    for pair in range(U64(0), _pairs(agents)):
+    for pair in range(U64(0), _padded_pairs(agents)):
         a, b = philox(half + pair, t, run, purpose, key0, key1)
         out[start + (pair << U64(1))] = uniform(a)
         out[start + (pair << U64(1)) + U64(1)] = uniform(b)
@@ -145,10 +148,10 @@ def fill_uniforms(out, start, agents, first_agent, t, run, purpose, key0, key1):
 
 @vectorised
 def fill_normals_and_bits(out, spare, agents, first_agent, t, run, purpose, key0, key1):
-    """`fill_normals`, and for each agent 10 further random bits that a normal leaves unused."""
+    """Fill normals, and for each agent the 10 random bits that a normal leaves unused."""
     use_wide_vectors()
     half = first_agent >> U64(1)
-    for pair in range(U64(0), _pairs(agents)):
+    for pair in range(U64(0), _padded_pairs(agents)):
         a, b = philox(half + pair, t, run, purpose, key0, key1)
         x, y = normals(a, b)
         out[pair << U64(1)] = x
@@ -159,10 +162,10 @@ def fill_normals_and_bits(out, spare, agents, first_agent, t, run, purpose, key0
 
 @vectorised
 def fill_normals(out, start, agents, first_agent, t, run, purpose, key0, key1):
-    """One standard normal per agent, addressed as in `fill_uniforms`."""
+    """Write one standard normal per agent, addressed as in `fill_uniforms`."""
     use_wide_vectors()
     half = first_agent >> U64(1)
-    for pair in range(U64(0), _pairs(agents)):
+    for pair in range(U64(0), _padded_pairs(agents)):
         a, b = philox(half + pair, t, run, purpose, key0, key1)
         x, y = normals(a, b)
         out[start + (pair << U64(1))] = x
@@ -170,8 +173,8 @@ def fill_normals(out, start, agents, first_agent, t, run, purpose, key0, key1):
 
 
 @njit(inline="always")
-def _mix(word):
-    """The finaliser of SplitMix64."""
+def _splitmix(word):
+    """Apply the finaliser of SplitMix64."""
     word = (word ^ (word >> U64(30))) * U64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> U64(27))) * U64(0x94D049BB133111EB)
     return word ^ (word >> U64(31))
@@ -182,19 +185,19 @@ def open_stream(stream, agent, t, run, purpose, key0, key1):
     """Point a scalar stream at an address, to draw from as often as needed.
 
     stream: (6,) words: the state of xoshiro256++ (Blackman & Vigna 2021), faster than Philox one
-    number at a time and seeded by it; then a normal kept for later, and whether there is one.
+    number at a time and seeded by it; then a spare normal, and whether there is one.
     """
     a, b = philox(agent, t, run, purpose, key0, key1)
-    stream[0] = _mix(a)
-    stream[1] = _mix(b)
-    stream[2] = _mix(a + U64(0x9E3779B97F4A7C15))
-    stream[3] = _mix(b + U64(0x9E3779B97F4A7C15)) | U64(1)  # never all zero
+    stream[0] = _splitmix(a)
+    stream[1] = _splitmix(b)
+    stream[2] = _splitmix(a + U64(0x9E3779B97F4A7C15))
+    stream[3] = _splitmix(b + U64(0x9E3779B97F4A7C15)) | U64(1)  # never all zero
     stream[5] = U64(0)
 
 
 @njit(inline="always")
 def next_word(stream):
-    """The next word of a scalar stream."""
+    """Return the next word of a scalar stream."""
     total = stream[0] + stream[3]
     word = ((total << U64(23)) | (total >> U64(41))) + stream[0]
     shifted = stream[1] << U64(17)
@@ -209,13 +212,13 @@ def next_word(stream):
 
 @njit(inline="always")
 def next_uniform(stream):
-    """The next uniform in (0, 1) of a scalar stream."""
+    """Return the next uniform in (0, 1) of a scalar stream."""
     return uniform(next_word(stream))
 
 
 @helper
 def next_normal(stream):
-    """The next standard normal of a scalar stream."""
+    """Return the next standard normal of a scalar stream."""
     if stream[5] != U64(0):
         stream[5] = U64(0)
         return as_float(stream[4])
@@ -227,8 +230,9 @@ def next_normal(stream):
 
 @helper
 def next_gamma(stream, shape):
-    """A Gamma(shape) variate of a scalar stream (Marsaglia & Tsang 2000)."""
+    """Return a Gamma(shape) variate of a scalar stream (Marsaglia & Tsang 2000)."""
     boost = 1.0
+    # a shape below 1 is drawn as Gamma(shape + 1) U^(1/shape)
     if shape < 1.0:
         boost = math.exp(math.log(next_uniform(stream)) / shape)
         shape += 1.0
@@ -249,7 +253,7 @@ def next_gamma(stream, shape):
 
 @helper
 def pick_tied(scores, best, n_tied, stream):
-    """One of the n_tied positions at which the score is best, uniformly."""
+    """Draw one of the n_tied positions with the best score, uniformly."""
     nth = min(U64(next_uniform(stream) * n_tied), U64(n_tied) - U64(1))
     for k in range(scores.size):
         if scores[k] == best:
@@ -261,13 +265,14 @@ def pick_tied(scores, best, n_tied, stream):
 
 @vectorised
 def pick_best(scores, at, n_arms, stream, agent, t, run, key0, key1):
-    """The arm with the largest of the scores from `at` on, ties broken at random."""
+    """Return the arm with the largest of the scores from `at` on, ties broken at random."""
     use_wide_vectors()
     top = scores[at]
     for k in range(U64(1), n_arms):
         top = max(top, scores[at + k])
     best = n_best = U64(0)
-    for k in range(U64(0), n_arms):  # without a branch that nobody can predict
+    # without branches, which would be unpredictable: `best` is right if exactly one score is best
+    for k in range(U64(0), n_arms):
         is_best = U64(scores[at + k] == top)
         best += k * is_best
         n_best += is_best
@@ -278,6 +283,6 @@ def pick_best(scores, at, n_arms, stream, agent, t, run, key0, key1):
 
 
 def key_of(seed: int) -> tuple[Any, Any]:
-    """The two key words of a seed."""
+    """Return the two key words of a seed."""
     low, high = np.random.SeedSequence(seed).generate_state(2)
     return U64(low), U64(high)

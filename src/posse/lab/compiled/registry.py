@@ -1,4 +1,8 @@
-"""Which kernels the algorithms of `observations` need, and the numbers they are given."""
+"""The registry of kernels: which kernels a simulation needs, and their constants.
+
+A simulation whose parts all have kernels runs on the compiled engine; `missing_kernel` names the
+first part without one. A `KernelPlan` holds the names of the kernels and the numbers they take.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,22 @@ from typing import Any
 import numpy as np
 
 from posse import algorithms, families, policies
-from posse.algorithms.rivals.dducb import chebyshev
-from posse.algorithms.rivals.follow_your_leader import leaders_of
+from posse.algorithms.rivals.dducb import chebyshev_values
+from posse.algorithms.rivals.follow_your_leader import choose_leaders
 from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale
-from posse.algorithms.rivals.kl_index import kind_of
-from posse.algorithms.rivals.message_passing import distances
+from posse.algorithms.rivals.kl_index import divergence_kind
+from posse.algorithms.rivals.message_passing import delivery_delays
 from posse.bandits import ContextualBandit
 from posse.families import Gaussian
-from posse.families.family import plain
+from posse.families.family import require_plain_family
 from posse.lab.simulation import Simulation
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.static import Static
 from posse.randomness import FloatArray
 
-ALGORITHMS = (
+# Algorithms that pass observations on; their kernels are in `kernels.observations`.
+OBSERVATION_ALGORITHMS = (
     algorithms.UCBNetwork,
     algorithms.FollowYourLeader,
     algorithms.ComEx,
@@ -31,22 +36,22 @@ ALGORITHMS = (
 )
 
 
-def missing(simulation: Simulation) -> str | None:
-    """What has no kernel, in words; None where everything has one."""
+def missing_observation_kernel(simulation: Simulation) -> str | None:
+    """Name the part without a kernel; None if all parts have one."""
     algorithm: Any = simulation.algorithm
     if not isinstance(simulation.network.dynamics, Static):
         return f"{type(algorithm).__name__} on a network that changes"
-    if algorithm.index == "kl" and _kl_of(simulation) is None:
+    if algorithm.index == "kl" and _kl_kind(simulation) is None:
         return f"the KL index of family {type(simulation.bandit.family).__name__}"
     return None
 
 
-def parts_of(simulation: Simulation) -> dict[str, Any]:
-    """The kernels and their numbers, as `plan.Plan` takes them."""
+def _plan_observations(simulation: Simulation) -> dict[str, Any]:
+    """Plan the algorithms that pass observations on."""
     algorithm: Any = simulation.algorithm
-    algorithm.check(simulation.build_problem(1))
+    algorithm.check_problem(simulation.build_problem(1))
     eliminates = isinstance(algorithm, algorithms.CoopSE)
-    hops = algorithm.reach if isinstance(algorithm, algorithms.UCBNetwork) else 1
+    hops = algorithm.hop_limit if isinstance(algorithm, algorithms.UCBNetwork) else 1
     if eliminates:
         choose = "choose_least_heard"
         merge = "merge_eliminating"
@@ -54,64 +59,66 @@ def parts_of(simulation: Simulation) -> dict[str, Any]:
     else:
         choose = "choose_heard_width" if _has_width(simulation) else "choose_heard_kl"
         merge = "merge_neighbours" if hops == 1 else "merge_flooding"
-    tells = isinstance(algorithm, algorithms.ComEx)
-    store = 2 if tells else 0  # whether it tells, and how often it did
+    is_selective = isinstance(algorithm, algorithms.ComEx)
+    # ComEx stores for each agent whether it sends in this round, and how often it did
+    store = 2 if is_selective else 0
     if merge != "merge_neighbours":
-        store = road_width(simulation, hops)
-    if eliminates:  # arms given up, twice, and how many it was told of
+        store = observation_store_width(simulation, hops)
+    if eliminates:  # eliminated arms, twice, and how many eliminations an agent received
         store += 2 * simulation.bandit.n_arms + 1
     return {
         "merge": merge,
         "choose": choose,
         "choose_eagerly": "choose_nothing",
-        "belief": "",  # these keep none
+        "posterior": "",  # these have no beliefs
         "prior": (0.0, 0.0),
         "rate": 1.0,
         "hops": hops,
         "store_width": store,
-        "counts_messages": tells or eliminates,
+        "counts_messages": is_selective or eliminates,
     }
 
 
-def level_of(simulation: Simulation, t: int) -> float:
-    """What the index takes at round t: ln t, times the square of the width where it has one."""
+def observation_level(simulation: Simulation, t: int) -> float:
+    """Return the level of the index in round t: ln t, times the squared width if it has one."""
     algorithm: Any = simulation.algorithm
     if isinstance(algorithm, algorithms.CoopSE):
         return 0.0
     family = simulation.bandit.family
     level = math.log(t)
     if algorithm.index != "kl":
-        return float(algorithm.width * noise_scale(family, algorithm.sigma) ** 2 * level)
+        return float(algorithm.bonus_constant * noise_scale(family, algorithm.sigma) ** 2 * level)
     return 2.0 * noise_scale(family, None) ** 2 * level if _has_width(simulation) else level
 
 
-def table_of(simulation: Simulation) -> FloatArray:
-    """The constants that the choice takes; see `observations`."""
+def observation_table(simulation: Simulation) -> FloatArray:
+    """Return the table of constants of the choice; see `kernels.observations`."""
     algorithm: Any = simulation.algorithm
     if isinstance(algorithm, algorithms.CoopSE):
-        return np.array([depth_of(simulation, None), algorithm.width(simulation.build_problem(1))])
+        width = algorithm.observation_width(simulation.build_problem(1))
+        return np.array([store_depth(simulation, None), width])
     follows = isinstance(algorithm, algorithms.FollowYourLeader)
     forced = 0 if follows else simulation.bandit.n_arms
-    kind = _kl_of(simulation) if algorithm.index == "kl" else None
+    kind = _kl_kind(simulation) if algorithm.index == "kl" else None
     constants = [forced, isinstance(algorithm, algorithms.ComEx), *(kind or (0, 0.0))]
-    leaders = leaders_of(simulation.network) if follows else ()
+    leaders = choose_leaders(simulation.network) if follows else ()
     return np.array([*constants, *leaders], dtype=np.float64)
 
 
-def depth_of(simulation: Simulation, hops: int | None) -> int:
-    """How many rounds a store of observations keeps."""
-    return int(distances(simulation.network, hops)[2][-1]) + 1
+def store_depth(simulation: Simulation, hops: int | None) -> int:
+    """Return how many rounds the store of observations holds."""
+    return int(delivery_delays(simulation.network, hops)[2][-1]) + 1
 
 
-def road_width(simulation: Simulation, hops: int | None) -> int:
-    """The numbers of each agent, its arms and rewards, that are on their way to others."""
-    return 2 * depth_of(simulation, hops)
+def observation_store_width(simulation: Simulation, hops: int | None) -> int:
+    """Return how many numbers (arms and rewards) of each agent are in transit."""
+    return 2 * store_depth(simulation, hops)
 
 
-def _kl_of(simulation: Simulation) -> tuple[int, float] | None:
-    """The kind and the parameter of the KL index of the bandit's family, if it has a kernel."""
+def _kl_kind(simulation: Simulation) -> tuple[int, float] | None:
+    """Return kind and parameter of the KL index of the bandit's family, if it has a kernel."""
     family = simulation.bandit.family
-    return kind_of(family) if callable(getattr(family, "divergence", None)) else None
+    return divergence_kind(family) if callable(getattr(family, "divergence", None)) else None
 
 
 def _has_width(simulation: Simulation) -> bool:
@@ -120,79 +127,91 @@ def _has_width(simulation: Simulation) -> bool:
     return algorithm.index == "published" or isinstance(simulation.bandit.family, Gaussian)
 
 
-# Which kernels a simulation needs: the table of what is compiled.
+# All parts with kernels
 
 
-def _kernel_of(family: type, name: str) -> str | None:
-    """The kernel that a family names itself: one of its parent's would not know what it changes."""
+def _declared_kernel(family: type, name: str) -> str | None:
+    """Return the kernel that a family declares itself.
+
+    The kernel of a parent class is not inherited: it would ignore what the subclass changes.
+    """
     registered = family in families.FAMILIES.values()
     kernel: str | None = getattr(family, name, None) if registered else vars(family).get(name)
     return kernel
 
 
-def belief_kernel(family: type) -> str | None:
-    """The kind in `beliefs` of a family's belief."""
-    return _kernel_of(family, "kernel")
+def posterior_kernel(family: type) -> str | None:
+    """Return the name of a family's posterior in `posteriors.POSTERIORS`."""
+    return _declared_kernel(family, "kernel")
 
 
 def reward_kernel(family: type) -> str | None:
-    """The kernel that draws a family's rewards."""
-    return _kernel_of(family, "reward_kernel")
+    """Return the kernel that draws a family's rewards."""
+    return _declared_kernel(family, "reward_kernel")
 
 
 # The registered families with a kernel.
-BELIEFS = {cls: kind for cls in families.FAMILIES.values() if (kind := belief_kernel(cls))}
-REWARDS = {cls: name for cls in families.FAMILIES.values() if (name := reward_kernel(cls))}
-POLICIES = {
+POSTERIOR_KERNELS = {
+    cls: kind for cls in families.FAMILIES.values() if (kind := posterior_kernel(cls))
+}
+REWARD_KERNELS = {cls: name for cls in families.FAMILIES.values() if (name := reward_kernel(cls))}
+POLICY_KERNELS = {
     policies.ThompsonSampling: "choose_thompson",
     policies.BayesUCB: "choose_bayes_ucb",
     policies.Greedy: "choose_greedy",
     policies.RandUCB: "choose_rand_ucb",
 }
-MERGES = {Static: "merge_static", Gossip: "merge_gossip", LinkFailure: "merge_failing"}
-BAYESIAN = (
+MERGE_KERNELS = {Static: "merge_static", Gossip: "merge_gossip", LinkFailure: "merge_failing"}
+BAYESIAN_ALGORITHMS = (
     algorithms.Decentralized,
     algorithms.Isolated,
     algorithms.Centralized,
     algorithms.Flooding,
     algorithms.Tree,
 )
-CONSENSUS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
-# By name of algorithm: how its messages arrive, and how it chooses.
-RIVALS = {
+CONSENSUS_ALGORITHMS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
+# The merge and the choose kernel of each algorithm.
+RIVAL_KERNELS = {
     algorithms.GosInE: ("merge_gosine", "choose_gosine"),
     algorithms.DistUCB: ("merge_tracking", "choose_tracking"),
 }
-COMPILED_ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB, *RIVALS, *ALGORITHMS)
-# What the kernels can keep of a run besides regret and pulls.
-KEEPS = ("agents", "means", "messages", "beliefs")
+COMPILED_ALGORITHMS = (
+    *BAYESIAN_ALGORITHMS,
+    *CONSENSUS_ALGORITHMS,
+    algorithms.DDUCB,
+    *RIVAL_KERNELS,
+    *OBSERVATION_ALGORITHMS,
+)
+# Values of `keep=` that the recorder of the compiled engine knows.
+RECORDABLE = ("agents", "means", "messages", "beliefs")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The kernels of a simulation by name, and the numbers they are given."""
+class KernelPlan:
+    """The kernels of a simulation by name, and the numbers they take."""
 
     merge: str
     choose: str
     choose_eagerly: str  # for the runs that `choose` leaves alone
     draw_rewards: str
-    belief: str  # its kind
+    posterior: str  # its name; empty for algorithms without beliefs
     prior: tuple[float, float]  # (count, total)
-    rate: float  # what one observation adds to the count
+    rate: float  # added to the count by one observation
     parameter: float  # of the rewards
-    shared: bool = False  # whether all agents of a run hold one belief
+    shared: bool = False  # whether all agents of a run share one belief
     unmixed: int = 0  # rounds without messages
     staged: bool = False  # whether observations wait in the store for the next stage
     stage_length: int = 1
-    hops: int | None = None  # how far observations travel; None: to everybody
-    store_width: int = 0  # numbers that the kernels keep of each agent besides
-    counts_messages: bool = False  # whether what is sent shows in the store only
+    hops: int | None = None  # how far observations travel; None: to all agents
+    store_width: int = 0  # further numbers per agent that the kernels store
+    counts_messages: bool = False  # whether messages are counted in the store
 
 
 def missing_kernel(simulation: Simulation) -> str | None:
-    """What has no kernel, in words; None where everything has one."""
+    """Name the part without a kernel; None if all parts have one."""
+    # in the order in which a reader looks for a cause: what to record, the bandit, the algorithm
     for name in simulation.keep:
-        if name not in KEEPS:
+        if name not in RECORDABLE:
             return f"keep={name!r}"
     if isinstance(simulation.bandit, ContextualBandit):
         return "contexts"
@@ -205,87 +224,90 @@ def missing_kernel(simulation: Simulation) -> str | None:
         return f"algorithm {type(algorithm).__name__}"
     if reward_kernel(type(simulation.bandit.family)) is None:
         return f"rewards of family {type(simulation.bandit.family).__name__}"
-    if type(simulation.network.dynamics) not in MERGES:
+    if type(simulation.network.dynamics) not in MERGE_KERNELS:
         return f"dynamics {type(simulation.network.dynamics).__name__}"
-    if isinstance(algorithm, ALGORITHMS):
-        unknown = missing(simulation)
+    if isinstance(algorithm, OBSERVATION_ALGORITHMS):
+        unknown = missing_observation_kernel(simulation)
         if unknown:
             return unknown
-    kl = type(algorithm) in RIVALS and algorithm.index == "kl"
-    if kl and kind_of(simulation.bandit.family) is None:
+    # the KL index has kernels for known divergences only
+    kl = type(algorithm) in RIVAL_KERNELS and algorithm.index == "kl"
+    if kl and divergence_kind(simulation.bandit.family) is None:
         return f"the divergence of family {type(simulation.bandit.family).__name__}"
-    if type(algorithm) not in BAYESIAN:
+    if type(algorithm) not in BAYESIAN_ALGORITHMS:
         return (
             "keep='beliefs' of an algorithm without them" if "beliefs" in simulation.keep else None
         )
+    # kernels add evidence at a constant rate, without discounting
     if algorithm.half_life is not None:
         return "half_life"
-    if type(algorithm.policy) not in POLICIES:
+    if type(algorithm.policy) not in POLICY_KERNELS:
         return f"policy {type(algorithm.policy).__name__}"
-    if belief_kernel(type(simulation.model)) is None:
+    if posterior_kernel(type(simulation.model)) is None:
         return f"family {type(simulation.model).__name__}"
     flooding = isinstance(algorithm, algorithms.Flooding)
     if flooding and not isinstance(simulation.network.dynamics, Static):
         return "Flooding on a network that changes"
     if isinstance(algorithm, algorithms.Tree):
         if isinstance(simulation.network.dynamics, Gossip):
-            return "Tree under gossip"  # nor is it played without
+            return "Tree under gossip"  # the reference engine refuses it as well
         if "messages" in simulation.keep and not isinstance(simulation.network.dynamics, Static):
             return "keep='messages' of Tree where links fail"
     return None
 
 
-def plan_for(simulation: Simulation) -> Plan:
-    """The kernels of a simulation for which nothing is missing."""
-    rewards = plain(simulation.bandit.family)
+def plan_kernels(simulation: Simulation) -> KernelPlan:
+    """Plan the kernels of a simulation for which none is missing."""
+    rewards = require_plain_family(simulation.bandit.family)
     draw = reward_kernel(type(rewards))
     assert draw is not None
     parameter = float(families.get_optional(rewards, "reward_parameter"))
-    if isinstance(simulation.algorithm, BAYESIAN):
-        parts = _bayesian_parts(simulation)
-    elif isinstance(simulation.algorithm, ALGORITHMS):
-        parts = parts_of(simulation)
-    elif type(simulation.algorithm) in RIVALS:
-        parts = _rival_parts(simulation)
+    if isinstance(simulation.algorithm, BAYESIAN_ALGORITHMS):
+        parts = _plan_bayesian(simulation)
+    elif isinstance(simulation.algorithm, OBSERVATION_ALGORITHMS):
+        parts = _plan_observations(simulation)
+    elif type(simulation.algorithm) in RIVAL_KERNELS:
+        parts = _plan_rival(simulation)
     else:
-        parts = _baseline_parts(simulation)
-    return Plan(draw_rewards=draw, parameter=parameter, **parts)
+        parts = _plan_baseline(simulation)
+    return KernelPlan(draw_rewards=draw, parameter=parameter, **parts)
 
 
-def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
+def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
+    """Plan the Bayesian algorithms: a policy kernel for the posterior, and a merge kernel."""
     algorithm: Any = simulation.algorithm
-    model = plain(simulation.model)
+    model = require_plain_family(simulation.model)
     network = simulation.network
-    belief = belief_kernel(type(model))
+    posterior = posterior_kernel(type(model))
     count, total = families.to_count_and_total(model, model.prior())
     weight = families.get_optional(model, "observation_weight")
-    rate = algorithm.rate(simulation.build_problem(1))
-    policy = POLICIES[type(algorithm.policy)]
+    rate = algorithm.resolve_learning_rate(simulation.build_problem(1))
+    policy = POLICY_KERNELS[type(algorithm.policy)]
     lazy = isinstance(algorithm.policy, policies.ThompsonSampling)
-    merge = MERGES[type(network.dynamics)]
+    merge = MERGE_KERNELS[type(network.dynamics)]
     shared = False
     store = 0
     if isinstance(algorithm, algorithms.Isolated) or len(network.edges) == 0:
-        merge = "merge_nothing"  # nobody to listen to
+        merge = "merge_nothing"  # no messages
     elif isinstance(algorithm, algorithms.Centralized):
         merge = "merge_nothing"
         shared = True
     elif isinstance(algorithm, algorithms.Flooding):
         merge = "merge_flooding"
-        store = road_width(simulation, None)
-    elif isinstance(algorithm, algorithms.Tree):  # one's own evidence, and both ways of a link
+        store = observation_store_width(simulation, None)
+    elif isinstance(algorithm, algorithms.Tree):  # own evidence, and both directions of a link
         merge = "merge_tree"
         store = 6 * simulation.bandit.n_arms
     elif merge == "merge_static" and network.is_uniform:
-        # the average of N rows, each with its own observation at this rate
+        # a complete graph averages N rows: one shared row with every observation at rate / N
         merge = "merge_nothing"
         shared = True
         rate = rate / network.n_agents
     return {
         "merge": merge,
-        "choose": f"{policy}_{belief}",
-        "choose_eagerly": f"{policy}_eagerly_{belief}" if lazy else "choose_nothing",
-        "belief": belief,
+        "choose": f"{policy}_{posterior}",
+        "choose_eagerly": f"{policy}_eagerly_{posterior}" if lazy else "choose_nothing",
+        "posterior": posterior,
         "prior": (float(count), float(total)),
         "rate": rate * weight,
         "shared": shared,
@@ -293,19 +315,20 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
+def _plan_baseline(simulation: Simulation) -> dict[str, Any]:
+    """Plan the running consensus algorithms and DDUCB."""
     algorithm: Any = simulation.algorithm
-    algorithm.check(simulation.build_problem(1))
+    algorithm.check_problem(simulation.build_problem(1))
     network = simulation.network
     staged = isinstance(algorithm, algorithms.DDUCB)
-    merge = MERGES[type(network.dynamics)] if len(network.edges) else "merge_nothing"
-    if staged and algorithm.accelerates(network):
+    merge = MERGE_KERNELS[type(network.dynamics)] if len(network.edges) else "merge_nothing"
+    if staged and algorithm.uses_chebyshev(network):
         merge = "merge_chebyshev"
     return {
         "merge": merge,
         "choose": "choose_staged" if staged else "choose_consensus",
         "choose_eagerly": "choose_nothing",
-        "belief": "",  # these keep none
+        "posterior": "",  # these have no beliefs
         "prior": (0.0, 0.0),
         "rate": 1.0,
         "unmixed": simulation.bandit.n_arms,
@@ -315,18 +338,19 @@ def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def _rival_parts(simulation: Simulation) -> dict[str, Any]:
+def _plan_rival(simulation: Simulation) -> dict[str, Any]:
+    """Plan GosInE and Dist-UCB."""
     algorithm: Any = simulation.algorithm
-    algorithm.check(simulation.build_problem(1))
-    merge, choose = RIVALS[type(algorithm)]
+    algorithm.check_problem(simulation.build_problem(1))
+    merge, choose = RIVAL_KERNELS[type(algorithm)]
     forced = isinstance(algorithm, ForcedStart)
     n_arms = simulation.bandit.n_arms
-    staged = choose == "choose_tracking"  # which keeps what is its own in the store
+    staged = choose == "choose_tracking"  # stores own counts and totals beside the estimates
     return {
         "merge": merge,
         "choose": choose,
         "choose_eagerly": "choose_nothing",
-        "belief": "",
+        "posterior": "",
         "prior": (0.0, 0.0),
         "rate": 1.0,
         "unmixed": n_arms if forced else 0,
@@ -335,37 +359,41 @@ def _rival_parts(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def levels_for(simulation: Simulation, t: int, end: int) -> Any:
-    """A number for each of the rounds t to end - 1 that the choice takes."""
+def choice_levels(simulation: Simulation, t: int, end: int) -> Any:
+    """Return the level of the choice for each of the rounds t to end - 1: (end - t,)."""
     from posse.lab.compiled.kernels.thompson import OUTRIGHT
 
     algorithm: Any = simulation.algorithm
     problem = simulation.build_problem(1)
-    if isinstance(algorithm, ALGORITHMS):
-        return np.array([level_of(simulation, r) for r in range(t, end)])
-    if not isinstance(algorithm, BAYESIAN):  # after the forced rounds
+    if isinstance(algorithm, OBSERVATION_ALGORITHMS):
+        return np.array([observation_level(simulation, r) for r in range(t, end)])
+    # index algorithms take their scale, after the forced rounds
+    if not isinstance(algorithm, BAYESIAN_ALGORITHMS):
         forced = simulation.bandit.n_arms if isinstance(algorithm, ForcedStart) else 0
-        return np.array([algorithm.scale(problem, r) if r > forced else 0.0 for r in range(t, end)])
-    if isinstance(algorithm.policy, policies.BayesUCB):  # the upper tail
-        level = algorithm.policy.level
+        return np.array(
+            [algorithm.index_scale(problem, r) if r > forced else 0.0 for r in range(t, end)]
+        )
+    # the kernels of Bayes-UCB take the upper tail
+    if isinstance(algorithm.policy, policies.BayesUCB):
+        level = algorithm.policy.quantile_level
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
     if isinstance(algorithm.policy, policies.RandUCB):
         return np.full(end - t, algorithm.policy.sampling)
     return np.full(end - t, OUTRIGHT)
 
 
-def table_for(simulation: Simulation, plan: Plan) -> Any:
-    """The constants that the choice takes."""
-    from posse.lab.compiled import posteriors as beliefs
+def choice_table(simulation: Simulation, plan: KernelPlan) -> Any:
+    """Return the table of constants of the choice."""
+    from posse.lab.compiled import posteriors
     from posse.lab.compiled.kernels import baselines, thompson
 
     algorithm: Any = simulation.algorithm
     problem = simulation.build_problem(1)
     network = simulation.network
-    if isinstance(algorithm, ALGORITHMS):
-        return table_of(simulation)
+    if isinstance(algorithm, OBSERVATION_ALGORITHMS):
+        return observation_table(simulation)
     if plan.choose == "choose_consensus":
-        index = algorithm.index(problem)
+        index = algorithm.build_index(problem)
         return np.concatenate([[index.shift, index.weight, index.growing], index.slack])
     if plan.choose == "choose_staged":
         table = np.zeros(4)
@@ -373,24 +401,29 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
         table[baselines.PRACTICAL] = algorithm.variant == "practical"
         table[baselines.STAGE] = plan.stage_length
         accelerated = plan.merge == "merge_chebyshev"
-        norm = chebyshev(network.second_eigenvalue, plan.stage_length)[1] if accelerated else 1.0
+        norm = (
+            chebyshev_values(network.second_eigenvalue, plan.stage_length)[1]
+            if accelerated
+            else 1.0
+        )
         table[baselines.NORM] = 1.0 / norm
         return table
-    if type(algorithm) in RIVALS:
-        kind = kind_of(simulation.bandit.family) if algorithm.index == "kl" else None
+    if type(algorithm) in RIVAL_KERNELS:
+        kind = divergence_kind(simulation.bandit.family) if algorithm.index == "kl" else None
         return np.concatenate([kind or (-1.0, 0.0), network.degrees + 1.0])
     if plan.choose.startswith("choose_rand_ucb"):
         return np.array([algorithm.policy.width])
-    factor = beliefs.BELIEFS[plan.belief].factor
+    # Thompson Sampling: the thresholds of the quick test
+    factor = posteriors.POSTERIORS[plan.posterior].factor
     return thompson.thresholds_for(factor, thompson.OUTRIGHT, simulation.bandit.n_arms)
 
 
 def compiled_parts() -> dict[str, list[str]]:
-    """What has a kernel, by kind; a simulation made of such parts runs on the compiled engine."""
+    """List the parts with kernels; a simulation of such parts runs on the compiled engine."""
     return {
         "algorithms": [cls.__name__ for cls in COMPILED_ALGORITHMS],
-        "policies": [cls.__name__ for cls in POLICIES],
-        "families": [cls.__name__ for cls in BELIEFS],
-        "rewards": [cls.__name__ for cls in REWARDS],
-        "dynamics": [cls.__name__ for cls in MERGES],
+        "policies": [cls.__name__ for cls in POLICY_KERNELS],
+        "families": [cls.__name__ for cls in POSTERIOR_KERNELS],
+        "rewards": [cls.__name__ for cls in REWARD_KERNELS],
+        "dynamics": [cls.__name__ for cls in MERGE_KERNELS],
     }

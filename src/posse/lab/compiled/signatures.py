@@ -1,7 +1,8 @@
-"""The roles of kernels and their signatures: the driver calls them through pointers.
+"""The three roles of kernels (merge, choose, reward) and their signatures.
 
-So a family, a policy or a network is compiled once, whatever it is combined with: compile time
-grows with the sum of the parts, not with their product.
+The driver calls kernels through function pointers. So a family, a policy or a network is compiled
+once, whatever it is combined with: compile time grows with the sum of the parts, not with their
+product.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MERGE = types.boolean(
 )
 
 # Choose an arm for every agent from its row of the state.
-#   state, store (what an algorithm keeps besides), shared (whether all agents of a run share one
+#   state, store (what an algorithm stores besides), shared (whether all agents of a run share one
 #   row), level, table (constants), arms, pivots, eager, close, scratch, spare, stream
 CHOOSE = types.void(
     FLOATS, FLOATS, types.boolean, types.float64, FLOATS, INDICES, INDICES, BYTES, COUNTS, FLOATS,

@@ -48,7 +48,7 @@ def compile_kernels(jobs: Iterable[Job], announce: Callable[[int], None]) -> Non
     if simulations:
         from posse.lab.compiled import engine as compiled
 
-        compiled.prepare(simulations, announce)
+        compiled.compile_kernels(simulations, announce)
 
 
 _LEAST_SECONDS = 0.25  # of a part, however many workers there are
@@ -280,9 +280,9 @@ def _compile_for_workers(simulations: Sequence[Simulation]) -> None:
     """Compile missing kernels here, so that one process announces it and not every worker."""
     from posse.lab.compiled import engine
 
-    kernels = (kernel for simulation in simulations for kernel in engine.kernels_of(simulation))
+    kernels = (kernel for simulation in simulations for kernel in engine.list_kernels(simulation))
     if not all(kernel.is_cached for kernel in kernels):
-        engine.prepare(simulations, Bars().announce_compilation)
+        engine.compile_kernels(simulations, Bars().announce_compilation)
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def describe_worker(compiled: bool) -> dict[str, str]:
         return list_versions()
     from posse.lab.compiled import cache
 
-    return list_versions() | {PROCESSOR: cache.target()}
+    return list_versions() | {PROCESSOR: cache.processor_target()}
 
 
 def describe_differences(required: Mapping[str, str], reported: Mapping[str, str]) -> str:

@@ -170,7 +170,7 @@ class PanelOutcome:
         # Isolated agents share nothing: each needs the regret of a single agent.
         alone = isinstance(self.panel.curves[name].algorithm, Isolated)
         n_agents = 1 if alone else self.results[name].n_agents
-        divergence = theory.divergence(self.panel.bandit.family)
+        divergence = theory.get_divergence(self.panel.bandit.family)
         distinct = np.unique(self.means_of(name), axis=0, return_counts=True)
         slopes = [theory.lai_robbins_constant(means, n_agents, divergence) for means in distinct[0]]
         return float(np.average(slopes, weights=distinct[1]))

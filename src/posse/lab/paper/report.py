@@ -179,7 +179,7 @@ class Reproduction:
             for panel in chosen_panels.values()
             for curve in panel.curves.values()
         ]
-        engine.prepare(simulations, self.progress.announce_compiling)
+        engine.compile_kernels(simulations, self.progress.announce_compiling)
 
     def _run_panels(
         self, chosen_panels: dict[str, Panel], suffix: str = ""

@@ -58,7 +58,7 @@ def simulate_block(
             state = algorithm.learn(state, arms, rewards, weights, **context_arguments)
         else:
             arrivals = delayed.collect_arrivals(t, arms, rewards, **context_arguments)
-            state = algorithm.hear(state, arms, arrivals, weights)
+            state = algorithm.learn_delayed(state, arms, arrivals, weights)
         recorder.record_round(t, cells, state, weights)
         advance(len(runs))
     return recorder.to_block()

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.algorithms.algorithm import Heard
+from posse.algorithms.algorithm import ArrivedRewards
 from posse.bandits import delays
 from posse.families import FAMILIES, Grid
-from posse.families.family import is_contextual, name_of
+from posse.families.family import get_family_name, is_contextual
 from posse.lab.reference.recorder import first_cells
 from posse.lab.reference.true_means import create_world
 from posse.lab.simulation import Simulation
@@ -43,9 +43,9 @@ class DelayedRewards:
         arms: NDArray[np.intp],
         rewards: FloatArray,
         contexts: FloatArray | None = None,
-    ) -> Heard:
+    ) -> ArrivedRewards:
         """Queue the rewards (R, N) of round t and return the rewards that arrive in it."""
-        wait = np.ravel(delays.drawn(self._delay, self._stream, arms.shape))
+        wait = np.ravel(delays.draw_delays(self._delay, self._stream, arms.shape))
         rows = np.flatnonzero((wait != delays.NEVER) & (t + wait <= self._horizon))
         # Sorted by delay, rewards of one arrival round are adjacent, and are queued as one slice.
         rows = rows[np.argsort(wait[rows], kind="stable")]
@@ -60,7 +60,7 @@ class DelayedRewards:
         row, arm, pulled = arrived[[0, 1, 3]].astype(np.int64)
         run, agent = np.divmod(row, arms.shape[1])
         x = None if contexts is None else arrived[4:].T
-        return Heard(t, run, agent, arm, arrived[2], pulled, x)
+        return ArrivedRewards(t, run, agent, arm, arrived[2], pulled, x)
 
 
 def _select_features(arms: NDArray[np.intp], contexts: FloatArray | None) -> FloatArray:
@@ -115,13 +115,13 @@ def _build_sampler(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
         rewards = np.asarray(family.draw_rewards(means, generator), dtype=np.float64)
         if rewards.shape != means.shape:
             raise ValueError(
-                f"family {name_of(family)!r} must draw a reward for each mean, in shape "
+                f"family {get_family_name(family)!r} must draw a reward for each mean, in shape "
                 f"{means.shape} (runs, agents), got {rewards.shape}"
             )
         within = (rewards >= low) & (rewards <= high) & np.isfinite(rewards)
         if not within.all():
             raise ValueError(
-                f"family {name_of(family)!r} must draw finite rewards in {family.rewards}, "
+                f"family {get_family_name(family)!r} must draw finite rewards in {family.rewards}, "
                 f"got {float(rewards[~within][0])!r}"
             )
         return rewards

@@ -11,33 +11,33 @@ from numpy.typing import NDArray
 from posse import beliefs
 from posse import effective_samples as calibration
 from posse.algorithms.algorithm import Problem
-from posse.algorithms.rivals.initial_pulls import without_forced_pulls
+from posse.algorithms.rivals.initial_pulls import subtract_forced_pulls
 from posse.lab.reference.true_means import ContextualWorld, World
 from posse.lab.simulation import Block, Simulation, in_callers_order
-from posse.networks.operators import links_in_use
+from posse.networks.operators import count_links_in_use
 from posse.randomness import FloatArray, Streams
 
 
 class Sketches:
     """Sketches of the weights of the pulls in every belief (`keep="signs"`): (1 + SIGNS, R, N, K).
 
-    `posse.calibrated` estimates the effective sample size of a belief from them. They follow the
+    `posse.calibrate` estimates the effective sample size of a belief from them. They follow the
     two equations of Algorithm 1, applied to random signs with a stream of their own, so that
     keeping them changes no regret.
     """
 
     def __init__(self, simulation: Simulation, problem: Problem, runs: Sequence[int]) -> None:
         algorithm: Any = simulation.algorithm  # validated: Decentralized
-        self._rate = algorithm.rate(problem)
-        self._fading = algorithm.fading
+        self._rate = algorithm.resolve_learning_rate(problem)
+        self._fading = algorithm.discount_factor
         self._signs = Streams.for_runs(simulation.seed, runs, "signs")
         between = (problem.n_runs, problem.n_agents)
-        self.values: FloatArray = calibration.no_sketch(between, problem.n_arms)
+        self.values: FloatArray = calibration.create_sketch(between, problem.n_arms)
 
     def learn(self, arms: NDArray[np.intp], weights: Any) -> None:
         """Fade as the beliefs do, observe the pulls (R, N) of a round, then merge by W(t)."""
         faded = self.values if self._fading == 1.0 else self._fading * self.values
-        updated = calibration.observe(faded, arms, self._rate, self._signs)
+        updated = calibration.update_sketch(faded, arms, self._rate, self._signs)
         self.values = beliefs.merge(updated, weights)
 
 
@@ -142,7 +142,7 @@ class Recorder:
         """Count the numbers that an agent sends in round t, on average: (R,)."""
         p = self._problem
         algorithm: Any = self._simulation.algorithm  # validated: it has numbers_sent
-        links = links_in_use(weights, p.n_runs, p.n_agents)
+        links = count_links_in_use(weights, p.n_runs, p.n_agents)
         sent: FloatArray = np.asarray(algorithm.numbers_sent(state, t, links), dtype=np.float64)
         if sent.shape != (p.n_runs,) or not (sent >= 0).all():
             raise ValueError(
@@ -159,11 +159,11 @@ class Recorder:
         # (R, M, K)
         gaps = self._world.gaps
         arrays = dict(self._arrays)
-        regret = without_forced_pulls(self._regret, times, gaps.mean(axis=1), free)
+        regret = subtract_forced_pulls(self._regret, times, gaps.mean(axis=1), free)
         if "agents" in arrays:
             of_agents = np.broadcast_to(gaps, self._pulls.shape).reshape(-1, gaps.shape[-1])
             rows = arrays["agents"].reshape(-1, len(times))
-            charged = without_forced_pulls(rows, times, of_agents, free)
+            charged = subtract_forced_pulls(rows, times, of_agents, free)
             arrays["agents"] = charged.reshape(arrays["agents"].shape)
         return Block(regret, in_callers_order(self._pulls, self._order), arrays)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from posse import validation
 from posse.bandits import CONTEXTS, DRIFTS, ContextualBandit
 from posse.contexts import Contexts
-from posse.families.family import nearest_means
+from posse.families.family import clip_means
 from posse.lab.simulation import Simulation, draw_arm_orders, in_played_order
 from posse.randomness import FloatArray, Streams, create_generator
 
@@ -61,7 +61,7 @@ class World:
         drifted.setflags(write=False)
         self._current = drifted
         # The drift continues from its own means; played are the nearest ones that the family has.
-        self._set_means(nearest_means(self._bandit.family, drifted))
+        self._set_means(clip_means(self._bandit.family, drifted))
 
     def _set_means(self, means: FloatArray) -> None:
         self.means = in_played_order(means, self.order)

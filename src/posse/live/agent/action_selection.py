@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import best_arm as gaussian_race
-from posse import validation
+from posse import best_arm, validation
 from posse.best_arm import Race
 from posse.divergences import kl_bernoulli
 from posse.families.family import Family
@@ -255,7 +254,7 @@ class Chooser:
         """Return for each of some beliefs, (2, B, K), a function that gives P(best) of its arms."""
         if not self._uses_race or at.shape[2] > MOST_RACING_ARMS:
             return [Race(GAUSSIAN)] * at.shape[1]
-        chances = gaussian_race.chances(at[0] / at[1], np.sqrt(1.0 / at[1]))
+        chances = best_arm.gaussian_probability_best(at[0] / at[1], np.sqrt(1.0 / at[1]))
         return [lambda _, row=row: row for row in chances]
 
     def _apply_shares(

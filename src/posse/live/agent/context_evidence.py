@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.contexts import Category, Contexts, Field, Flag
-from posse.families.family import Family, Model, is_contextual, name_of
+from posse.families.family import Family, Model, get_family_name, is_contextual
 from posse.families.linear import Linear
 from posse.families.logistic import Logistic
 from posse.live.exchange.quanta import PER_UNIT, from_quanta
@@ -98,7 +98,9 @@ class GramSums:
         """Return the weight of a reward, and the target that it pulls the linear predictor to."""
         if not isinstance(self.family, Logistic):
             return 1.0, reward / self.scale
-        weight, target = self.family.site(np.array(reward), np.array([point.log_odds, 1.0]))
+        weight, target = self.family.observation_terms(
+            np.array(reward), np.array([point.log_odds, 1.0])
+        )
         return float(weight), float(target)
 
     @property
@@ -116,7 +118,7 @@ class GramSums:
     def belief_at(self, quanta: Sequence[int], x: FloatArray) -> FloatArray:
         """Return shift and precision of the mean at features: (d,) -> (2, 1, 1)."""
         belief = self.family.prior() + (self.statistic(quanta, 1.0) if quanta else 0.0)
-        return self.family.at(belief[:, None, None], x[None])
+        return self.family.at_context(belief[:, None, None], x[None])
 
     def average_features(self, rows: Iterable[Sequence[int]]) -> FloatArray:
         """Return the weighted average features of the pulls in these rows of sums: (d,).
@@ -156,14 +158,14 @@ def context_family(family: Model, context: Contexts | None) -> Linear | Logistic
     if not is_contextual(family):
         if context is not None:
             raise ValueError(
-                f"context does not go with family {name_of(family)!r}: use 'logistic' for rewards "
-                "of 0 or 1, 'linear' for others"
+                f"context does not go with family {get_family_name(family)!r}: use 'logistic' for "
+                "rewards of 0 or 1, 'linear' for others"
             )
         return None
     if context is None:
         raise ValueError(
-            f"family {name_of(family)!r} needs a context: the known fields of a visitor, such as "
-            '{country = ["de", "fr"], basket = {low = 0, high = 500}}'
+            f"family {get_family_name(family)!r} needs a context: the known fields of a visitor, "
+            'such as {country = ["de", "fr"], basket = {low = 0, high = 500}}'
         )
     if not isinstance(family, Linear | Logistic):
         raise ValueError(

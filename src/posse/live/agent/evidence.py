@@ -21,7 +21,7 @@ from posse import validation
 from posse.contexts import Contexts
 from posse.effective_samples import CAUTION as CAUTION
 from posse.effective_samples import SIGNS as SIGNS
-from posse.families.family import Family, Interval, Model, check_family, name_of
+from posse.families.family import Family, Interval, Model, check_family, get_family_name
 from posse.families.optional_methods import get_optional
 from posse.live.agent.context_evidence import ExpansionPoint, GramSums, context_family
 from posse.live.exchange.quanta import PER_UNIT, from_quanta, to_quanta
@@ -138,7 +138,7 @@ class PowerSums:
         actual_shape = np.shape(self.family.statistic(self._probes))
         if actual_shape != shape:  # it would be added to every coordinate
             raise ValueError(
-                f"statistic of family {name_of(self.family)!r} must have shape {shape} for "
+                f"statistic of family {get_family_name(self.family)!r} must have shape {shape} for "
                 f"{shape[1]} rewards, as its prior has {shape[0]} numbers, got {actual_shape}"
             )
         names = ", ".join(f"y^{power}" for power in self.powers)
@@ -148,13 +148,15 @@ class PowerSums:
             size = np.abs(self.linear) @ np.abs(self._power_matrix(self._probes).T)
         if not np.all(np.abs(fitted - expected) <= 1e-9 * size):
             raise ValueError(
-                f"powers of family {name_of(self.family)!r} must give its statistic, but it is not "
+                f"powers of family {get_family_name(self.family)!r} must give its statistic, "
+                "but it is not "
                 f"linear in 1, {names}"
             )
         for power, column in zip(self.powers, self.linear.T[1:], strict=True):
             if not column.any():
                 raise ValueError(
-                    f"powers of family {name_of(self.family)!r} must be those of its statistic, "
+                    f"powers of family {get_family_name(self.family)!r} must be those "
+                    "of its statistic, "
                     f"which has no y^{power}"
                 )
 
@@ -174,7 +176,7 @@ def check_powers(family: Any) -> None:
         raise ValueError(f"powers must be different whole numbers from 1, got {powers!r}")
     unit: Any = get_optional(family, "unit")
     if unit is not None:
-        validation.validate_number(f"unit of family {name_of(family)!r}", unit, above=0)
+        validation.validate_number(f"unit of family {get_family_name(family)!r}", unit, above=0)
     check_family("family", family, REQUIRED_METHODS, ["means", "rewards"])
 
 
@@ -229,7 +231,8 @@ class Evidence:
             low, high = ends
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError(
-                f"reward_range must be given for family {name_of(family)!r}, whose rewards have no "
+                f"reward_range must be given for family {get_family_name(family)!r}, "
+                "whose rewards have no "
                 "bound: the lowest and the highest possible reward, such as [0, 100]"
             )
         if with_context is None or context is None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from posse import validation
 from posse.contexts import Contexts
-from posse.families.family import Model, name_of
+from posse.families.family import Model, get_family_name
 from posse.live.agent.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.layouts import DEFAULT
@@ -60,7 +60,7 @@ def _render_numbers(kind: str, evidence: Evidence) -> str:
         return " ".join(f"{value:.12g}" for value in np.ravel(np.asarray(values, dtype=float)))
 
     parts = {
-        "family": name_of(evidence.family),
+        "family": get_family_name(evidence.family),
         "prior": render_values(evidence.family.prior()),
         **{name: render_values(value) for name, value in evidence.sums.fingerprint_parts().items()},
         "range": render_values(evidence.reward_range),

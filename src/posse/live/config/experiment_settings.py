@@ -10,7 +10,7 @@ from typing import Any
 from posse import validation
 from posse.contexts import Contexts
 from posse.families import CONTEXTUAL, FAMILIES
-from posse.families.family import Model, is_contextual, name_of
+from posse.families.family import Model, get_family_name, is_contextual
 from posse.live.agent.action_selection import Shares
 from posse.live.agent.agent import Agent
 from posse.live.agent.factory import NO_CONTEXTS_UNDER_FLOWS, NO_WINNER_OF_CONTEXTS
@@ -19,7 +19,7 @@ from posse.live.agent.verdicts import Stop
 from posse.live.exchange import EXCHANGES, RateCap
 from posse.policies import POLICIES, Policy, ThompsonSampling
 from posse.serialization.decoder import Decoder, DecodingError
-from posse.stopping import why_not
+from posse.stopping import explain_no_verdict
 
 SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
 
@@ -92,13 +92,14 @@ def find_conflict(
         )
     if differ and len(plain.parameters) > 1:
         return (
-            f"sites = {sites!r} does not go with family {name_of(family)!r}: how much sites differ "
+            f"sites = {sites!r} does not go with family {get_family_name(family)!r}: "
+            "how much sites differ "
             "is measured against a variance of rewards that is known"
         )
     if stop is not None and half_life is not None:
         return "stop does not go with half_life: drifting means have no lasting winner"
-    if stop is not None and (reason := why_not(plain)):
-        return f"stop does not go with family {name_of(family)!r}: {reason}"
+    if stop is not None and (reason := explain_no_verdict(plain)):
+        return f"stop does not go with family {get_family_name(family)!r}: {reason}"
     return None
 
 

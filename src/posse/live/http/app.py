@@ -83,6 +83,7 @@ class AgentApp:
         if page and (head_only or method == "GET"):
             await send_response(send, read_asset(path), head_only=head_only)
             return
+        # the latency of streams is not measured: they last as long as their viewers
         waits: LatencyHistogram | None = None
         try:
             route = methods.get(method) or self._find_unlisted_route(path, method, methods, page)

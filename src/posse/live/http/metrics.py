@@ -166,19 +166,23 @@ def _render_experiments(node: Node, traffic: Traffic) -> Iterator[str]:
 
 def _render_verdicts(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]:
     """Render, for experiments with `stop`, the evidence for the leading arm."""
-    verdicts = {e: each.verdict() for e, each in experiments.items() if each.agent.stop is not None}
+    verdicts = {
+        e: experiment.verdict()
+        for e, experiment in experiments.items()
+        if experiment.agent.stop is not None
+    }
     for name, help_ in (
         ("evidence", "Evidence that the leading arm is the best, in nats."),
         ("needed", "Evidence that names a winner."),
     ):
-        values = ((e, getattr(each, name)) for e, each in verdicts.items())
+        values = ((e, getattr(verdict, name)) for e, verdict in verdicts.items())
         samples = [({"experiment": e}, value) for e, value in values if value is not None]
         yield _render_metric(f"verdict_{name}", help_, samples)
 
 
 def _render_context_counters(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]:
     """Render counters of context values that the schema does not cover."""
-    odd = {name: each.oddities for name, each in experiments.items()}
+    odd = {name: experiment.oddities for name, experiment in experiments.items()}
     for name, help_, counts in (
         ("context_unknown_total", "Decisions whose category has no column, by field.", "unknown"),
         (
@@ -189,20 +193,23 @@ def _render_context_counters(experiments: Mapping[str, LiveExperiment]) -> Itera
     ):
         samples = [
             ({"experiment": e, "field": field}, number)
-            for e, each in odd.items()
-            for field, number in getattr(each, counts).items()
+            for e, oddities in odd.items()
+            for field, number in getattr(oddities, counts).items()
         ]
         yield _render_metric(name, help_, samples)
 
 
 def _render_lateness(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]:
     """Render how late refused rewards came."""
-    late = {name: each.late.copy() for name, each in experiments.items()}
+    late = {name: experiment.late.copy() for name, experiment in experiments.items()}
     yield from _render_histogram(
-        "reward_lateness_seconds",
+        "reward_countsseconds",
         "How long after the end of their reward window late rewards came.",
         lateness.BUCKETS,
-        {("experiment", name): (each.counts, each.total) for name, each in late.items()},
+        {
+            ("experiment", name): (histogram.counts, histogram.total)
+            for name, histogram in late.items()
+        },
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any
@@ -16,6 +16,7 @@ from posse import __version__, web
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.http import handlers as views
 from posse.live.http.access_control import Receive, Send
+from posse.live.http.event_stream import stream_events
 from posse.live.http.health import get_traffic
 from posse.live.http.responses import Headers, RequestRefused, Response
 from posse.live.node import Node
@@ -46,6 +47,7 @@ ASSETS = (
     "arms.js",
     "chart.js",
     "dom.js",
+    "event-stream.js",
     "format.js",
     "marks.js",
     "network.js",
@@ -191,12 +193,9 @@ class PageSections:
 
 # --- server-sent events: changed sections once a second, to a bounded number of viewers
 #
-# A viewer gets the next change after it has received the last, so that a slow one costs no memory;
-# one that receives nothing for ten seconds is dropped. Sections are computed once for all viewers,
-# in a thread.
+# Sections are computed once for all viewers, in a thread.
 
 MAX_VIEWERS = 50  # viewers
-MAX_SEND_SECONDS = 10.0  # in which a viewer must receive a change
 TOO_MANY_VIEWERS = "too many viewers: close some, or poll /v1/page"
 AGENT_STOPPING = "this agent is stopping"
 
@@ -251,40 +250,32 @@ class PageStreams:
         watched = self._watch_experiment(experiment)
         watched.viewers += 1
         self._traffic.viewers += 1
-        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            await self._send_changes(experiment, watched, disconnected, send)
-        except TimeoutError:  # the connection is closed: the answer has no end
+            await stream_events(receive, send, self._list_changes(experiment, watched), HEADERS)
+        except TimeoutError:  # the connection is closed, for the answer has no end
             self._traffic.refusals.add("too_slow")
         finally:
             watched.viewers -= 1
             self._traffic.viewers -= 1
-            disconnected.cancel()
 
-    async def _send_changes(
-        self,
-        experiment: LiveExperiment,
-        watched: WatchedExperiment,
-        disconnected: asyncio.Future[None],
-        send: Send,
-    ) -> None:
-        kind = (b"content-type", b"text/event-stream; charset=utf-8")
-        start = {"type": "http.response.start", "status": 200, "headers": [kind, *HEADERS]}
-        await send(start)
+    async def _list_changes(
+        self, experiment: LiveExperiment, watched: WatchedExperiment
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the changes as events, until the experiment or the agent ends."""
         ended = asyncio.ensure_future(self._end.wait())
         sent_version = 0
         try:
-            while self._is_running(experiment) and not (disconnected.done() or ended.done()):
-                beat = asyncio.ensure_future(watched.beat.wait())
+            while self._is_running(experiment) and not ended.done():
+                # taken before the changes: a beat while they are sent is not missed
+                beat = watched.beat
                 if sent_version or watched.sections.version:
                     sent_version, change = watched.sections.changes_since(sent_version)
-                    body = b"data: %b\n\n" % change
-                    async with asyncio.timeout(MAX_SEND_SECONDS):
-                        await send({"type": "http.response.body", "body": body, "more_body": True})
-                await asyncio.wait((beat, disconnected, ended), return_when=asyncio.FIRST_COMPLETED)
-                beat.cancel()
-            if not disconnected.done():
-                await send({"type": "http.response.body", "body": b""})
+                    yield b"data: %b\n\n" % change
+                next_beat = asyncio.ensure_future(beat.wait())
+                try:
+                    await asyncio.wait((next_beat, ended), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    next_beat.cancel()
         finally:
             ended.cancel()
 
@@ -315,9 +306,3 @@ class PageStreams:
                 await asyncio.wait_for(
                     self._end.wait(), max(0.0, began + REFRESH_SECONDS - loop.time())
                 )
-
-
-async def _wait_for_disconnect(receive: Receive) -> None:
-    """Wait until a client has disconnected."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

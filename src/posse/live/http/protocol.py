@@ -188,6 +188,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def check_deadlines(self, now: float) -> None:
         """Close the connection if its client takes too long; the server calls this every second."""
+        # Slowloris protection: neither a request that trickles in nor an answer that is not
+        # received may occupy a connection for longer than the limit.
         if self.transport.is_closing() or self.flow.write_paused:
             if self._write_blocked_since is None:
                 self._write_blocked_since = now

@@ -121,6 +121,8 @@ class RequestBatcher:
         Rewards come first, so that all decisions of a turn use one belief; then decisions; then
         rewards of decisions made in this very turn.
         """
+        # Invariant: a request is answered only after its rewards are on disk, and counters are
+        # raised only after the commit, so that a failed commit leaves no trace.
         now = self._node.clock()
         began = time.monotonic()
         rewarding = [request for request in batch if request.rewards]

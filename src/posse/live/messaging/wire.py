@@ -1,4 +1,4 @@
-"""Serialisation of messages: a version, a tag and msgpack; untrusted bytes are validated.
+"""The wire format of messages: a version, a tag and msgpack; untrusted bytes are validated.
 
     byte 0       the version of this format
     bytes 1...   msgpack: [tag, experiment, field, field, ...]

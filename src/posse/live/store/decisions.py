@@ -158,6 +158,8 @@ class DecisionTable:
     ) -> list[RewardOutcome | ValueError]:
         """Settle decisions with their rewards, within the open transaction."""
         rows = self._find_decisions([item[0] for item in items if not isinstance(item, ValueError)])
+        # The participant (memory) changes first and the rows follow in `finally`: both are in the
+        # same transaction, which restores both if it fails.
         outcomes: list[RewardOutcome | ValueError] = []
         settled: list[tuple[float, float, float | None, int]] = []
         try:

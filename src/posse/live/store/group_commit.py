@@ -108,6 +108,8 @@ class Writer:
             self._check_open()
             self.queue.append(job)
             self._wait_for_turn(job)
+            # Either another thread has done this job in its batch, or it is our turn: then we
+            # take the whole queue, and our commit is that of all who wait.
             if not job.done:
                 self._check_open()
                 self._busy = True

@@ -12,8 +12,8 @@ import pytest
 
 import posse
 from posse import networks
-from posse.lab.compiled.network_arrays import links_of
-from posse.lab.compiled.registry import plan_for
+from posse.lab.compiled.network_arrays import build_network_arrays
+from posse.lab.compiled.registry import plan_kernels
 from posse.lab.simulation import Simulation
 
 RUNS, SEED, HORIZON = 3, 5, 40
@@ -81,7 +81,7 @@ def test_stages(play, name, graph):
         np.testing.assert_array_equal(arms, chosen)
         fresh, settled = np.split(pairs(rows.store, network), 2)
         if t > 3:
-            np.testing.assert_allclose(settled, state.settled, rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(settled, state.averaged, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(fresh[0] - np.eye(3)[arms], state.fresh[0], atol=1e-12)
 
 
@@ -150,6 +150,6 @@ def test_the_stages_of_a_network_with_weights_of_many_kinds():
     """What the kernel is told: 2 W/lambda_2, and the length of a stage."""
     network = networks.erdos_renyi(12, 0.4, seed=1).weighted("metropolis")
     simulation = Simulation(BANDIT, network, posse.DDUCB(), 5, 0, np.array([5]))
-    links = links_of(network, plan_for(simulation))
+    links = build_network_arrays(network, plan_kernels(simulation))
     np.testing.assert_allclose(links.weights.sum(), 12 * 2 / network.second_eigenvalue)
     assert links.constants[0] == posse.DDUCB().stage_length(network)

@@ -100,7 +100,7 @@ def test_gosine(play, bandit, index, graph):
                     for j in network.neighbours(i)
                     for arm in np.flatnonzero(played[run, j] == played[run, j].max())
                 }
-                new = {arm for arm in heard if not state.kept[run, i, arm]}
+                new = {arm for arm in heard if not state.active_arms[run, i, arm]}
                 assert lower[run, i] in (new | {v} if new != heard or not heard else new)
                 changed += lower[run, i] != v
         return dataclasses.replace(
@@ -108,7 +108,7 @@ def test_gosine(play, bandit, index, graph):
         )
 
     for t, _, arms, state in rounds(play, BANDITS[bandit], network, algorithm, prepare):
-        unseen = state.kept & (state.counts == 0)
+        unseen = state.active_arms & (state.counts == 0)
         chosen = algorithm.choose(state, t, np.random.default_rng(0))
         surely = ~unseen.any(axis=-1)
         np.testing.assert_array_equal(arms[surely], chosen[surely])

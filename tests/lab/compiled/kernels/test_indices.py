@@ -161,8 +161,8 @@ class TestTies:
                     assert (arms == tied[0]).all()
 
 
-@pytest.mark.parametrize("policy", plan.POLICIES, ids=lambda policy: policy.__name__)
-@pytest.mark.parametrize("family", plan.BELIEFS, ids=lambda family: family.__name__)
+@pytest.mark.parametrize("policy", plan.POLICY_KERNELS, ids=lambda policy: policy.__name__)
+@pytest.mark.parametrize("family", plan.POSTERIOR_KERNELS, ids=lambda family: family.__name__)
 def test_in_round_one_every_agent_plays_any_arm(family, policy):
     """All arms at the prior: uniform, and agents on their own: the variance is multinomial too."""
     bandit = posse.Bandit(family(), [0.2, 0.5, 0.6, 0.1])

@@ -12,9 +12,9 @@ from scipy import stats
 import posse
 from posse import networks
 from posse.lab.compiled.kernels import merge
-from posse.lab.compiled.network_arrays import links_of
+from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import U64, key_of
-from posse.lab.compiled.registry import plan_for
+from posse.lab.compiled.registry import plan_kernels
 from posse.lab.simulation import Simulation
 from posse.networks import EXAMPLES, WEIGHT_RULES
 
@@ -26,10 +26,10 @@ TS, UCB = posse.ThompsonSampling(), posse.BayesUCB()
 def kernel_and_links(network, as_static=False, policy=TS):
     bandit = posse.Bandit.gaussian([0.0, 1.0])
     algorithm = posse.Decentralized(policy)
-    plan = plan_for(Simulation(bandit, network, algorithm, 5, 0, np.array([5])))
+    plan = plan_kernels(Simulation(bandit, network, algorithm, 5, 0, np.array([5])))
     if as_static:  # also where the engine has a shortcut, as on complete graphs
         plan = dataclasses.replace(plan, merge="merge_static", shared=False)
-    return getattr(merge, plan.merge), links_of(network, plan)
+    return getattr(merge, plan.merge), build_network_arrays(network, plan)
 
 
 def merged(network, rows, t=2, first_run=0, seed=0, as_static=False, policy=TS):

@@ -11,9 +11,9 @@ import pytest
 import posse
 from posse import networks
 from posse.algorithms import Problem
-from posse.lab.compiled.engine import Engine, Rows, Work
+from posse.lab.compiled.engine import BlockState, Engine, allocate_workspace
 from posse.lab.simulation import Simulation
-from posse.networks.operators import links_in_use
+from posse.networks.operators import count_links_in_use
 
 RUNS, SEED, HORIZON = 3, 5, 30
 BANDITS = {
@@ -48,17 +48,17 @@ def rounds(bandit, network, algorithm):
     """
     simulation = Simulation(bandit, network, algorithm, HORIZON, SEED, np.array([HORIZON]))
     engine = Engine(simulation)
-    rows = Rows(simulation, engine.plan, range(RUNS))
-    work, n_rows = Work(rows, len(rows.arms), engine.links.n_words), len(rows.arms)
+    rows = BlockState(simulation, engine.plan, range(RUNS))
+    work, n_rows = allocate_workspace(rows, len(rows.arms), engine.arrays.n_words), len(rows.arms)
     problem = simulation.build_problem(RUNS)
     weights = network.sampler(RUNS)(None)
     state, sent = algorithm.init(problem), np.zeros(RUNS)
     for t in range(1, HORIZON + 1):
-        engine._play(rows, work, 0, n_rows, n_rows, t, t + 1, alone=True)
+        engine.play_rows(rows, work, 0, n_rows, n_rows, t, t + 1, alone=True)
         arms = rows.arms.reshape(RUNS, -1).astype(np.intp)
         rewards = rows.rewards[: arms.size].reshape(arms.shape)
         before, state = state, algorithm.learn(state, arms, rewards, weights)
-        links = links_in_use(weights, RUNS, network.n_agents)
+        links = count_links_in_use(weights, RUNS, network.n_agents)
         sent = sent + algorithm.numbers_sent(state, t, links) / network.n_agents
         yield t, rows, arms, rewards, before, sent
 
@@ -96,7 +96,7 @@ def test_indices(family, graph, name):
         chosen = algorithm.choose(state, t, np.random.default_rng(0))
         alike = arms == chosen
         if t > 1:
-            index = algorithm.indices(state, t)
+            index = algorithm.compute_indices(state, t)
             best = np.isclose(np.take_along_axis(index, arms[..., None], -1)[..., 0], index.max(-1))
             follows = np.zeros(network.n_agents, dtype=bool)
             if name.startswith("FYL"):
@@ -114,11 +114,11 @@ def test_elimination(graph, index):
     bandit, network, expected, gone = BANDITS["gaussian"], GRAPHS[graph], {}, 0
     for t, rows, arms, rewards, state, sent in rounds(bandit, network, algorithm):
         assert_same_sums(rows, arms, rewards, state)
-        left = np.where(state.dropped, np.inf, state.counts)
+        left = np.where(state.eliminated, np.inf, state.counts)
         np.testing.assert_array_equal(
             np.take_along_axis(left, arms[..., None], -1)[..., 0], left.min(axis=-1)
         )
-        expected[t], gone = sent, state.dropped.sum()
+        expected[t], gone = sent, state.eliminated.sum()
     assert gone > 0
     assert_same_messages(bandit, network, algorithm, expected)
 

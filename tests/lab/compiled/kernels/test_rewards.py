@@ -11,7 +11,7 @@ from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson, g
 from posse.lab.compiled import kernels  # noqa: F401 (the import lists all kernels)
 from posse.lab.compiled.jit import KERNELS
 from posse.lab.compiled.philox import U64, key_of
-from posse.lab.compiled.registry import REWARDS
+from posse.lab.compiled.registry import REWARD_KERNELS
 
 ERROR_RATE = 1e-5
 # A family's own odd settings and means, besides what it is by default.
@@ -24,7 +24,7 @@ CORNERS = {
 }
 FAMILIES = [
     case
-    for family in REWARDS
+    for family in REWARD_KERNELS
     for case in (
         (family(), family().mean_quantile(family().prior(), np.array([0.1, 0.5, 0.9]))),
         *CORNERS.get(family, []),
@@ -34,7 +34,7 @@ FAMILIES = [
 
 def draw(family, means, arms, t=1, first_run=0):
     """Rewards of arms (runs, N) with means (runs, K)."""
-    name, parameter = REWARDS[type(family)], get_optional(family, "reward_parameter")
+    name, parameter = REWARD_KERNELS[type(family)], get_optional(family, "reward_parameter")
     n_agents = arms.shape[1]
     out = np.empty(arms.size + 32)  # room for whole vectors
     KERNELS[name](

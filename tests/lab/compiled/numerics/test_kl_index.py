@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posse.algorithms.rivals.kl_index import ABOVE, kind_of, kl_ucb
+from posse.algorithms.rivals.kl_index import INVERSE_DIVERGENCES, divergence_kind, kl_ucb
 from posse.families import FAMILIES, Gaussian
 from posse.lab.compiled.numerics import kl_index as kl
 
@@ -18,15 +18,18 @@ KINDS = ("GAUSSIAN", "UNKNOWN_VARIANCE", "BERNOULLI", "POISSON", "EXPONENTIAL")
 
 
 def test_the_kinds_are_in_one_order():
-    named = [function.__name__.removeprefix("_above_").upper() for function in ABOVE.values()]
+    named = [
+        function.__name__.removeprefix("_above_").upper()
+        for function in INVERSE_DIVERGENCES.values()
+    ]
     assert [name.removeprefix("GAUSSIAN_") for name in named] == list(KINDS)
-    assert [getattr(kl, name) for name in KINDS] == list(range(len(ABOVE)))
+    assert [getattr(kl, name) for name in KINDS] == list(range(len(INVERSE_DIVERGENCES)))
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_it_is_the_references(name):
     family = EVERY[name]
-    kind, parameter = kind_of(family)
+    kind, parameter = divergence_kind(family)
     generator = np.random.default_rng(1)
     means = np.concatenate([[0.0, 1.0, 0.5, 1e-9, 1 - 1e-9, -0.1, 1.2], generator.random(200)])
     counts = np.concatenate([[1.0, 3.0], generator.integers(1, 10_000, 60), [0.0]])[:, None]
@@ -44,7 +47,7 @@ def test_it_is_the_references(name):
 @pytest.mark.parametrize("name", EVERY)
 def test_the_best_of_some_arms_is_found_without_solving_for_all(name):
     """In any order, and with ties: the same arms are the best, by the same index."""
-    kind, parameter = kind_of(EVERY[name])
+    kind, parameter = divergence_kind(EVERY[name])
     generator, solved = np.random.default_rng(2), 0
     for _ in range(300):
         means = generator.choice([0.0, 0.1, 0.3, 0.35, 0.9, 1.0], 6)

@@ -5,7 +5,7 @@ import pytest
 from scipy import special as sp
 from scipy import stats
 
-from posse.lab.compiled import posteriors as beliefs
+from posse.lab.compiled import posteriors
 from posse.lab.compiled.kernels import rewards
 from posse.lab.compiled.numerics import special
 from posse.lab.compiled.numerics.quantiles import upper_quantile
@@ -93,7 +93,7 @@ class TestTails:
 
 def solve(belief, count, total):
     """Quantiles at all TAILS from starts far below, near, above, and outside the range."""
-    kind, mean = beliefs.BELIEFS[belief], total / count
+    kind, mean = posteriors.POSTERIORS[belief], total / count
     starts = (1e-15 * mean, 0.1 * mean, mean, 0.1 + 0.9 * mean, 1 + 1e6 * mean, -1.0)
     return [
         np.array([upper_quantile(kind, count, total, tail, s) for tail in TAILS]) for s in starts
@@ -129,7 +129,7 @@ class TestQuantiles:
 
     def test_of_a_gamma_belief_of_shape_1e18(self):
         """At once, not after as many steps as the shape has deviations."""
-        got = upper_quantile(beliefs.GAMMA, 2.0, 1e18, 1e-3, 5e17)
+        got = upper_quantile(posteriors.GAMMA, 2.0, 1e18, 1e-3, 5e17)
         assert (2 * got - 1e18) / 1e9 == pytest.approx(-sp.ndtri(1e-3), rel=1e-6)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from posse.live.demo.page import app as streams
 from posse.live.demo.page.app import ASSETS, serve_page
+from posse.live.http import event_stream
 
 STREAM = {"accept": "text/event-stream"}
 SOON = 20.0  # seconds, on a machine that does much else
@@ -67,12 +68,15 @@ def test_other_hosts_and_other_pages_are_refused(http, press, show):
     port = http.base_url.port
     for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example"):
         answer = http.get("/v1/view", headers={"host": host})
-        assert (answer.status_code, "this machine alone" in answer.text) == (403, True)
+        assert (answer.status_code, "this machine only" in answer.text) == (403, True)
     assert http.get("/v1/view", headers={"host": f"localhost:{port}"}).status_code == 200
     kill = {"button": "kill", "agent": "rome"}
     for origin in ("https://evil.example", "http://127.0.0.1:1", "null", ""):
         answer = press(kill, origin=origin)
-        assert (answer.status_code, "which browsers name in Origin" in answer.text) == (403, True)
+        assert (answer.status_code, "Origin header names another page" in answer.text) == (
+            403,
+            True,
+        )
         assert press({"paused": True}, "/v1/pace", origin).status_code == 403
     assert http.post("/v1/press", json=kill).status_code == 403  # none at all
     text = {"origin": str(http.base_url).rstrip("/"), "content-type": "text/plain"}
@@ -134,7 +138,7 @@ def test_a_stream_brings_the_past_then_what_changes_and_ends_with_the_swarm(http
 
 
 def test_twenty_watch_and_others_ask(http, monkeypatch):
-    monkeypatch.setattr(streams, "MOST", 2)
+    monkeypatch.setattr(streams, "MAX_VIEWERS", 2)
 
     def stream():
         return http.stream("GET", "/v1/views", headers=STREAM)
@@ -145,7 +149,7 @@ def test_twenty_watch_and_others_ask(http, monkeypatch):
         with stream() as third:
             assert third.status_code == 503
             assert third.headers["x-content-type-options"] == "nosniff"
-            assert "once a second" in third.read().decode()
+            assert "every second" in third.read().decode()
         assert http.get("/v1/views").json()[0]["whole"]
     deadline, status = time.monotonic() + SOON, 503
     while status == 503:  # who leaves makes room
@@ -156,7 +160,7 @@ def test_twenty_watch_and_others_ask(http, monkeypatch):
 
 
 def test_a_slow_reader_is_dropped(server, show, monkeypatch):
-    monkeypatch.setattr(streams, "PATIENCE", 0.2)
+    monkeypatch.setattr(event_stream, "MAX_SEND_SECONDS", 0.2)
     show.ring.append_view({"large": "x" * 20_000_000})
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as slow:
         slow.settimeout(SOON)

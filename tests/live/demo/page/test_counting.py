@@ -75,7 +75,7 @@ def test_under_faults_the_books_add_up_and_nothing_is_lost(play):
         for _ in range(generator.randrange(1, 5)):
             played.clockwork.step()
             view, moments = played.look(), moments + 1
-            acknowledged, counted, under_way, lost = view["books"]
+            acknowledged, counted, under_way, lost = view["audit"]
             assert acknowledged == counted + under_way
             assert lost == 0
             assert acknowledged == sum(view["visits"])
@@ -87,7 +87,7 @@ def test_under_faults_the_books_add_up_and_nothing_is_lost(play):
     assert acknowledged > 100
     played.clockwork.prepare_count()
     view = played.run(15)
-    assert view["books"] == [acknowledged, acknowledged, 0, 0]
+    assert view["audit"] == [acknowledged, acknowledged, 0, 0]
     assert view["behind"] == [0] * 3
     assert all(count.is_exact for site in played.stage.sites for count in site.collect_counts())
 
@@ -105,8 +105,8 @@ def test_a_visit_while_agents_are_asked_is_no_loss(play, monkeypatch):
 
     monkeypatch.setattr(played.stage.backend, "take_snapshots", visited_meanwhile)
     for _ in range(5):
-        assert played.look()["books"][3] == 0
-    assert played.look()["books"] == [10, 0, 10, 0]
+        assert played.look()["audit"][3] == 0
+    assert played.look()["audit"] == [10, 0, 10, 0]
 
 
 def test_a_store_that_is_really_deleted_is_a_loss(play):
@@ -121,14 +121,14 @@ def test_a_store_that_is_really_deleted_is_a_loss(play):
     )
     assert acknowledged > others > 0
     played.press_button("kill", "rome")
-    assert played.run(1)["books"][3] == 0  # its disk may have them
+    assert played.run(1)["audit"][3] == 0  # its disk may have them
     for file in played.folder.glob("rome.*"):
         file.unlink()
     played.press_button("start", "rome")
-    assert played.look()["books"][3] == acknowledged - others
+    assert played.look()["audit"][3] == acknowledged - others
     for link in list(played.stage.cut_links):
         played.press_button("join", link=link)
     view = played.run(12)
-    assert view["books"][3] == acknowledged - others
-    assert view["books"][0] == sum(view["books"][1:])
+    assert view["audit"][3] == acknowledged - others
+    assert view["audit"][0] == sum(view["audit"][1:])
     assert played.of("visits", "rome") > acknowledged

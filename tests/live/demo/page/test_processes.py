@@ -26,7 +26,7 @@ def until(true, what):
 
 
 def adds_up(view):
-    acknowledged, *parts = view["books"]
+    acknowledged, *parts = view["audit"]
     return acknowledged == sum(parts) and min(parts) >= 0 and parts[-1] == 0
 
 
@@ -77,7 +77,7 @@ def test_three_processes_are_killed_stopped_cut_off_and_given_an_arm(tmp_path):
     assert len(seen) > 5
     assert all(map(adds_up, seen))
     final = show.ring.newest
-    assert (final["phase"], final["books"]) == ("ended", [final["books"][0]] * 2 + [0, 0])
+    assert (final["phase"], final["audit"]) == ("ended", [final["audit"][0]] * 2 + [0, 0])
     assert all(site.process.returncode is not None for site in show.swarm.sites)
 
 

@@ -76,13 +76,13 @@ def test_the_first_line_and_the_four_answers_are_those_of_the_interface(three, w
     assert number(leader.partition("likely best:")[2]) == near(arms["red"]["probability_best"], 3)
     evidence, needed = map(float, re.findall(r"\d+\.\d", judged))
     assert (evidence, needed) == (near(verdict["evidence"], 1), near(verdict["needed"], 1))
-    assert "3 of 3 agents in touch" in network
+    assert "3 of 3 agents reachable" in network
     assert audit["counted"] >= 120
     assert number(page.text("#counted")) == audit["counted"]
     assert number(page.text("#own")) == audit["in_evidence"] == audit["counted"]
     assert "nothing lost" in counted
     assert number(counted.rpartition("network ")[2]) == audit["in_network"]
-    assert "All 3 agents are in touch. Nothing is lost." in page.text("#lead p")
+    assert "All 3 agents are reachable. Nothing is lost." in page.text("#lead p")
 
 
 def test_sites_and_network_are_those_of_the_interface(three, watch):
@@ -138,7 +138,7 @@ def test_an_agent_that_is_no_neighbour_is_marked_after_two_missed_minutes(three,
         three.tick(2)
         page.shows(f"{rome} .state", "silent 2 min")
         assert "lost" in page.run(f"document.querySelector('{rome}').classList.value")
-        page.shows("h1", "2 of 3 agents in touch: rome was last heard 2 min ago.")
+        page.shows("h1", "2 of 3 agents reachable: rome was last seen 2 min ago.")
         page.shows(".agents tr[data-key=rome] .lost", "silent")
     finally:
         gone.stop()

@@ -69,7 +69,7 @@ def page(berlin, browser):
     opened.is_drawn()
     opened.run("sessionStorage.setItem('token', arguments[0])", OPERATORS)
     browser.refresh()
-    opened.shows("#mode", "may write")
+    opened.shows("#mode", "operator")
     opened.wait("document.querySelector('#chart svg path.curve')")
     yield opened
     opened.leave()

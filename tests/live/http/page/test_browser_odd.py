@@ -63,7 +63,7 @@ def test_one_viewer_too_many_asks_instead(two, watch, monkeypatch):
     page = watch(two.urls["berlin"])
     page.allowed.append("503")
     page.is_drawn()
-    page.shows("#alive", "asked, ")
+    page.shows("#alive", "polled, ")
     assert not page.is_stale
 
 
@@ -140,7 +140,7 @@ def test_an_experiment_that_goes_away_while_it_is_watched(two, watch):
     page = watch(f"{two.urls['paris']}/#two")
     page.shows("#notes", "/two/decisions")
     page.allowed.append("404")
-    node.reload(two.settings("paris", data("paris", ["one"])))
+    node.reload(two.read_settings(data("paris", ["one"])))
     page.shows("#notice", "Gone", "unknown experiment 'two': this agent runs one")
     assert viewers(two.urls["paris"]) == 0
     page.find("#notice a").click()
@@ -161,7 +161,7 @@ def test_an_agent_that_says_nothing_of_itself_is_neither_there_nor_gone(tmp_path
         assert (heard, behind, visits) == ("evidence only", "–", "3")
         assert page.texts(".net .lost") == []
         page.shows("#strip", "2 of 3 agents")
-        page.shows("#lead p", "2 of 3 agents are in touch; of the others only their evidence")
+        page.shows("#lead p", "2 of 3 agents are reachable; of the others only their evidence")
         page.leave()
 
 

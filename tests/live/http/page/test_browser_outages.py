@@ -27,7 +27,7 @@ def test_a_neighbour_that_is_gone_is_marked_after_two_ticks(tmp_path, watch):
     with world(tmp_path, berlin=one("berlin"), paris=one("paris")) as made:
         made.tick(2)
         page = watch(made.urls["berlin"])
-        page.shows("#lead p", "All 2 agents are in touch.")
+        page.shows("#lead p", "All 2 agents are reachable.")
         made.nodes.pop("paris").stop()
         made.tick(2)
         assert made.nodes["berlin"].network()["agents"]["paris"]["state"] == "down"
@@ -38,16 +38,16 @@ def test_a_neighbour_that_is_gone_is_marked_after_two_ticks(tmp_path, watch):
 def test_a_killed_process_is_marked(two, watch):
     # how many seconds that takes is the machine's: the ticks are counted above
     here, there = two
-    here.wait()
+    here.wait_until_ready()
     page = watch(here.url)
     node = f'.net [data-agent="{there.name}"]'
     page.wait(f"document.querySelector('{node}:not(.lost)')")
-    page.shows("#lead p", "All 2 agents are in touch.")
+    page.shows("#lead p", "All 2 agents are reachable.")
     page.shows(f'.agents tr[data-key="{there.name}"]', "ago")  # there were news of it
     there.kill()
     page.wait(f"document.querySelector('{node}.lost')")
-    page.shows("h1", f"1 of 2 agents in touch: {there.name} was last heard")
-    page.shows(f'.agents tr[data-key="{there.name}"]', "not there")
+    page.shows("h1", f"1 of 2 agents reachable: {there.name} was last seen")
+    page.shows(f'.agents tr[data-key="{there.name}"]', "missing")
     page.wait("document.querySelector('.net .wire.down')")
 
 
@@ -64,9 +64,9 @@ def test_a_page_without_news_says_so_and_comes_back_by_itself(tmp_path, watch):
         server.stop()
         page.wait("document.body.classList.contains('is-stale')")
         assert time.monotonic() - stopped > 2.5
-        page.shows("#notice", "No news from this agent for", "What you see is from")
+        page.shows("#notice", "No update from this agent for", "The page shows")
         assert page.run("getComputedStyle(document.querySelector('main')).filter") == "grayscale(1)"
-        assert page.text("#alive").startswith("no news for ")
+        assert page.text("#alive").startswith("no update for ")
         made.visit("berlin", "default", 3)
         with serve_node(made.nodes["berlin"], server.url.removeprefix("http://")):
             page.wait("!document.body.classList.contains('is-stale')")

@@ -41,13 +41,13 @@ def test_arms_of_a_segment(shop, watch):
     page = watch(shop.urls["berlin"])
     page.is_drawn()
     assert page.texts("#segments label bdi") == [*SCHEMA, *ODD]
-    page.shows("#arms-about", "for the average visit")
+    page.shows("#arms-about", "for the average visitor")
     assert shown(page, "red") == rate(agent.arms(), "red")
     assert "each kind of visitor may have another" in page.text("h1")
     choose(page, "country", "de")
     choose(page, "returning", "yes")
     page.shows("#arms-about", "for country de, returning yes")
-    page.wait("!document.getElementById('arms-about').textContent.includes('asking')")
+    page.wait("!document.getElementById('arms-about').textContent.includes('loading')")
     at = agent.arms(context={"country": "de", "returning": True})
     assert [shown(page, name) for name in at] == [rate(at, name) for name in at]
     only = shop.nodes["berlin"].experiment()  # more is learned while it is looked at
@@ -61,7 +61,7 @@ def test_arms_of_a_segment(shop, watch):
     )
     choose(page, "country", "average")
     choose(page, "returning", "average")
-    page.shows("#arms-about", "for the average visit")
+    page.shows("#arms-about", "for the average visitor")
     options = page.texts('#segments select[data-field="<b>odd</b>"] option')
     assert options == ["average", *ODD["<b>odd</b>"]]
     for name in ("hour", "basket"):  # numbers: their ends and the middle

@@ -52,10 +52,10 @@ def test_the_picker_changes_everything(berlin, watch):
     page.is_drawn()
     assert page.texts("#experiment option") == list(EXPERIMENTS)
     assert page.run("document.getElementById('experiment').value") == "plain"
-    page.shows("#strip", "VerdictNot asked")
+    page.shows("#strip", "VerdictNone")
     for name, words in {
         "amounts": "green leads: mean reward 3.",
-        "untried": "No reward yet: every arm is as likely the best.",
+        "untried": "No reward yet: every arm is equally likely the best.",
         "plain": "of 100 visits convert",
     }.items():
         page.find(f"#experiment option[value={name}]").click()
@@ -85,8 +85,8 @@ def test_open_windows_are_waited_for(look):
 
 def test_what_fades_has_no_audit(look):
     page = look("fading")
-    page.shows("#strip", "No count", "Not asked")
-    page.shows("h1", "what drifts has no winner")
+    page.shows("#strip", "No count", "VerdictNone")
+    page.shows("h1", "with a half-life there is no lasting winner")
     assert page.run("document.getElementById('counted')") is None
     assert "Nothing is lost" not in page.text("#lead")
     assert page.texts('.agents tr[data-key="berlin"] td')[1] == "–"  # pulls fade: behind is unknown
@@ -142,8 +142,8 @@ def test_an_audit_that_does_not_balance_is_not_said_to(look):
         import(new URL("assets/agent.js", location.href))
           .then(({ take }) => done(take({ now: 1, sections: { audit } }, true)));"""
     for counted, own, words in (
-        (80, 77, "3 decisions counted here are not in this agent's entries."),
-        (80, 85, "Neighbours hold 5 pulls of this agent that its disk had forgotten"),
+        (80, 77, "3 decisions counted here are missing in this agent's evidence."),
+        (80, 85, "Neighbours hold 5 decisions of this agent that its disk had lost"),
     ):
         audit = {"counted": counted, "in_evidence": own, "in_network": own}
         page.browser.execute_async_script(news, audit)

@@ -30,7 +30,7 @@ def typed(page, token):
 
 def test_without_a_token_there_is_nothing_to_see(closed, watch):
     page = watch(closed.urls["berlin"])
-    page.shows("#notice", "This agent shows its numbers to those who have its token.")
+    page.shows("#notice", "This agent needs a token.")
     assert page.text("#mode") == "token"
     assert page.run("document.getElementById('write').open")
     assert page.run("document.getElementById('content').hidden")
@@ -69,11 +69,11 @@ def test_operators_pin_pause_and_resume(closed, watch):
     page = watch(closed.urls["berlin"])
     page.shows("#mode", "token")
     typed(page, TOKEN)
-    page.shows("#told", "This is the application's token")
+    page.shows("#told", "This token allows reading")
     page.is_drawn()
     assert page.shown(".arms button") == []
     typed(page, OPERATORS)
-    page.shows("#mode", "may write")
+    page.shows("#mode", "operator")
     controls = closed.nodes["berlin"].experiment().control_status
     assert page.shown(".arms button") == ["Pin", "Pause"] * 2
     red = '.arms tr[data-key="red"]'
@@ -98,7 +98,7 @@ def test_an_order_that_is_refused_is_told(closed, watch):
     page.shows("#mode", "wrong token")
     page.shows("#told", "Wrong token: it is not the operators'. You can still read.")
     typed(page, OPERATORS)
-    page.shows("#mode", "may write")
+    page.shows("#mode", "operator")
     page.run("sessionStorage.setItem('token', 'changed meanwhile')")
     page.allowed.append("401")
     page.find('.arms tr[data-key="red"] button[data-act=pin]').click()

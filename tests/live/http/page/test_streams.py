@@ -9,9 +9,9 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
+from posse.live.http import event_stream, serve_node
 from posse.live.http import page as sections
 from posse.live.http import page as streams
-from posse.live.http import serve_node
 from posse.live.http.page import PageSections
 
 
@@ -121,7 +121,7 @@ def test_streams_end_at_once_when_the_agent_stops(node):
 
 
 def test_a_reader_that_takes_nothing_is_dropped_and_others_go_on(node, monkeypatch):
-    monkeypatch.setattr(streams, "MAX_SEND_SECONDS", 0.3)
+    monkeypatch.setattr(event_stream, "MAX_SEND_SECONDS", 0.3)
     monkeypatch.setattr(sections, "REFRESH_SECONDS", 0.02)
     monkeypatch.setattr(streams, "REFRESH_SECONDS", 0.02)
     large = {"n": 0, "text": "x" * 400_000}

@@ -74,11 +74,11 @@ FLOOD = """
 import sys, json, time, zenoh
 from pathlib import Path
 from posse.live.security.certificates import CertificateFiles, encode_certificate, read_certificate
-from posse.live.messaging.transport.zenoh_settings import settings
+from posse.live.messaging.transport.zenoh_settings import session_settings
 
 folder, there = Path(sys.argv[1]), sys.argv[2]
 files = CertificateFiles.in_folder(folder, "b")
-wanted = settings("b", ["a"], "default", [], [there], files)
+wanted = session_settings("b", ["a"], "default", [], [there], files)
 session = zenoh.open(zenoh.Config.from_json5(json.dumps(wanted)))
 publisher = session.declare_publisher(
     "posse/default/b/a", congestion_control=zenoh.CongestionControl.BLOCK

@@ -1,4 +1,4 @@
-"""Kernels of the baselines: what they choose by, and how observations flood a network."""
+"""Kernels of the baselines: running consensus, DDUCB and flooding."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vector
 from posse.lab.compiled.philox import U64, pick_best
 from posse.lab.compiled.signatures import CHOOSE, MERGE
 
-# Where DDUCB's table keeps its constants.
+# Positions in the table of DDUCB.
 UNACCELERATED, PRACTICAL, STAGE, NORM = range(4)
 # An index above all others.
 _FIRST = 1e300
 
 
 @vectorised
-def _force(arms, lo, hi, t):
-    """Round t <= K: arm t."""
+def _force_arm(arms, lo, hi, t):
+    """Play arm t in round t <= K."""
     for i in range(lo, hi):
         arms[i] = t - U64(1)
 
 
 @vectorised
-def _indices(state, row, scores, table, level, growing, agent, n, n_arms):
-    """The index of every arm of n agents, one agent after the other."""
+def _fill_indices(state, row, scores, table, level, growing, agent, n, n_arms):
+    """Compute the index of every arm of n agents, one agent after the other."""
     use_wide_vectors()
     shift = table[0]
     weight = table[1]
@@ -31,7 +31,7 @@ def _indices(state, row, scores, table, level, growing, agent, n, n_arms):
         at = (row + i) * U64(2) * n_arms
         out = i * n_arms
         slack = table[U64(3) + agent + i] + growing
-        if weight == 0.0:  # without a prior there is less to divide
+        if weight == 0.0:  # without a prior one division less
             for k in range(U64(0), n_arms):
                 count = state[at + k]
                 total = state[at + n_arms + k]
@@ -40,9 +40,9 @@ def _indices(state, row, scores, table, level, growing, agent, n, n_arms):
             for k in range(U64(0), n_arms):
                 count = state[at + k]
                 total = state[at + n_arms + k]
-                known = weight + count
-                width = math.sqrt(level * (count + slack) * known / count)
-                scores[out + k] = (shift + total + width) / known
+                total_weight = weight + count
+                width = math.sqrt(level * (count + slack) * total_weight / count)
+                scores[out + k] = (shift + total + width) / total_weight
 
 
 @kernel(CHOOSE, seconds=3.5, **FAST_KERNEL)
@@ -50,13 +50,13 @@ def choose_consensus(
     state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """The largest index of `rivals.coop_ucb.Index`; `level` is its scale at round t.
+    """Choose the largest `rivals.coop_ucb.ConsensusIndex`; `level` is its scale in round t.
 
     table: shift, weight, growing, then the slack of each agent.
     """
     use_wide_vectors()
     if t <= n_arms:
-        _force(arms, lo, hi, t)
+        _force_arm(arms, lo, hi, t)
         return
     growing = table[2] * math.sqrt(math.log(float(t)))
     row = lo
@@ -64,7 +64,7 @@ def choose_consensus(
         slot = row // n_agents
         end = min(hi, (slot + U64(1)) * n_agents)
         agent = row - slot * n_agents
-        _indices(state, row, scratch, table, level, growing, agent, end - row, n_arms)
+        _fill_indices(state, row, scratch, table, level, growing, agent, end - row, n_arms)
         for i in range(U64(0), end - row):
             arms[row + i] = pick_best(
                 scratch, i * n_arms, n_arms, stream, agent + i, t, first_run + slot, key0, key1
@@ -73,20 +73,23 @@ def choose_consensus(
 
 
 @vectorised
-def _next_stage(state, row, store, own, table, first, adds_up, n_agents, width):
-    """Settle what was mixed, and mix what is fresh; store: fresh at `own`, then settled."""
+def _start_stage(state, row, store, fresh_at, table, first, adds_up, n_agents, width):
+    """End the averaging of a stage and start that of the fresh observations.
+
+    store: the fresh pairs from `fresh_at` on, then the averaged ones.
+    """
     use_wide_vectors()
-    settled = own + width
+    averaged = fresh_at + width
     for j in range(U64(0), width):
-        fresh = store[own + j]
+        fresh = store[fresh_at + j]
         mixed = state[row + j] * table[NORM]
-        if first:  # of the forced pulls one's own are all there is, for one of N agents
-            store[settled + j] = fresh / n_agents
+        if first:  # only the own forced pulls are known: the share of one of N agents
+            store[averaged + j] = fresh / n_agents
             state[row + j] = fresh
         else:
-            store[settled + j] = mixed + (store[settled + j] if adds_up else 0.0)
+            store[averaged + j] = mixed + (store[averaged + j] if adds_up else 0.0)
             state[row + j] = fresh + (mixed if table[UNACCELERATED] != 0.0 else 0.0)
-        store[own + j] = 0.0
+        store[fresh_at + j] = 0.0
 
 
 @kernel(CHOOSE, **FAST_KERNEL)
@@ -94,14 +97,14 @@ def choose_staged(
     state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """DDUCB: at the start of a stage, or in every round, the largest bound from what is settled.
+    """Choose by DDUCB: at the start of a stage, or in every round, the largest bound.
 
-    store: for each agent its fresh (c, gamma), then what is settled (a, alpha); `state` is what
-    is being mixed, (b, beta); `level` is 2 eta sigma^2 ln s / N.
+    store: for each agent the fresh pairs (c, gamma), then the averaged ones (a, alpha); `state`
+    holds the pairs being averaged, (b, beta); `level` is 2 eta sigma^2 ln s / N.
     """
     use_wide_vectors()
     if t <= n_arms:
-        _force(arms, lo, hi, t)
+        _force_arm(arms, lo, hi, t)
         return
     width = U64(2) * n_arms
     past = t - U64(1) - n_arms
@@ -113,16 +116,16 @@ def choose_staged(
     adds_up = past > length and table[UNACCELERATED] == 0.0
     share = 1.0 / n_agents if practical else 0.0
     for i in range(lo, hi):
-        own = i * U64(2) * width
+        fresh_at = i * U64(2) * width
         if starts:
-            _next_stage(
-                state, i * width, store, own, table, past == U64(0), adds_up, n_agents, width
+            _start_stage(
+                state, i * width, store, fresh_at, table, past == U64(0), adds_up, n_agents, width
             )  # fmt: skip
-        settled = own + width
+        averaged = fresh_at + width
         for k in range(U64(0), n_arms):
-            a = store[settled + k] + share * store[own + k]
-            alpha = store[settled + n_arms + k] + share * store[own + n_arms + k]
-            safe = a if a > 0.0 else 1.0  # Chebyshev's weights can be negative
+            a = store[averaged + k] + share * store[fresh_at + k]
+            alpha = store[averaged + n_arms + k] + share * store[fresh_at + n_arms + k]
+            safe = a if a > 0.0 else 1.0  # accelerated counts can be negative
             scratch[k] = alpha / safe + math.sqrt(level / safe) if a > 0.0 else _FIRST
         slot = i // n_agents
         agent = i - slot * n_agents
@@ -132,10 +135,10 @@ def choose_staged(
 
 
 @vectorised
-def flood(
+def flood_observations(
     state, offsets, neighbours, links, constants, arms, rewards, store, lo, hi, n_agents, n_arms, t
 ):
-    """Hear of what others saw, as many rounds ago as they are hops away."""
+    """Receive the observations of agents d hops away from d rounds ago."""
     n_rows = U64(arms.size)
     depth = U64(constants[0])
     rate = constants[1]
@@ -150,12 +153,12 @@ def flood(
         for e in range(U64(offsets[i - base]), U64(offsets[i - base + U64(1)])):
             hops = U64(links[e])
             if hops < t:
-                # the slot of round t - hops; a division would cost more than all the rest
+                # the slot of round t - hops; a modulo would cost more than everything else here
                 past = slot + U64(1) + (U64(0) if hops <= slot + U64(1) else depth) - hops
-                seen = past * n_rows + base + U64(neighbours[e])
-                arm = U64(int(store[U64(2) * seen]))
+                observation = past * n_rows + base + U64(neighbours[e])
+                arm = U64(int(store[U64(2) * observation]))
                 state[row + arm] += rate
-                state[row + n_arms + arm] += rate * store[U64(2) * seen + U64(1)]
+                state[row + n_arms + arm] += rate * store[U64(2) * observation + U64(1)]
 
 
 @kernel(MERGE, **FAST_KERNEL)
@@ -163,12 +166,13 @@ def merge_flooding(
     out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """Hear of what others saw, as many rounds ago as they are hops away.
+    """Receive the observations of agents d hops away from d rounds ago.
 
-    neighbours: all others of each agent; links: how far they are; constants: how many rounds the
-    store keeps, and what one observation adds to a count.  store: (rounds, rows, arm and reward).
+    neighbours: all other agents, for each agent; links: their distances in hops; constants: the
+    number of rounds in the store, and the weight of one observation. store: a ring buffer of
+    (rounds, rows, arm and reward).
     """
-    flood(
+    flood_observations(
         state, offsets, neighbours, links, constants, arms, rewards, store,
         lo, hi, n_agents, n_arms, t,
     )  # fmt: skip

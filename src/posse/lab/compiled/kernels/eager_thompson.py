@@ -1,7 +1,7 @@
 """Thompson Sampling with all K samples, vectorised: for runs whose arms are still close.
 
-A kernel of its own: it and the lazy one leave each other's runs alone, and stay small enough to be
-compiled well.
+It is separate from the lazy kernel, so that both stay small enough to be compiled well; each skips
+the runs of the other.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import math
 from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.kernels.thompson import ALWAYS_EAGER, EAGER, PROBE_EVERY, PROBES
 from posse.lab.compiled.philox import U64, pick_best
-from posse.lab.compiled.posteriors import BELIEFS
+from posse.lab.compiled.posteriors import POSTERIORS
 from posse.lab.compiled.signatures import CHOOSE
 
 
 @vectorised
 def _choose_eagerly(
-    belief, state, start, step, arms, pivots, scratch, spare, stream,
+    posterior, state, start, step, arms, pivots, scratch, spare, stream,
     n_arms, agent, run, t, key0, key1,
 ):  # fmt: skip
-    """The agents of one run, each with all its samples."""
+    """Choose for the agents of one run, with all K samples of each."""
     use_wide_vectors()
     n = U64(arms.size)
     stride = (n_arms + U64(1)) & ~U64(1)
-    belief.sample_all(
-        belief, state, start, step, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
+    posterior.sample_all(
+        posterior, state, start, step, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
     )
     for i in range(U64(0), n):
         best = pick_best(scratch, i * stride, n_arms, stream, agent + i, t, run, key0, key1)
@@ -34,10 +34,10 @@ def _choose_eagerly(
 
 
 @vectorised
-def _probe(belief, state, start, step, level, pivots, n_arms, agent, n_agents):
-    """How many arms of a few agents are close to a rather low sample of their leading arm."""
+def _probe_close_arms(posterior, state, start, step, level, pivots, n_arms, agent, n_agents):
+    """Count the arms of a few agents that are close to a rather low sample of the leading arm."""
     apart = max(U64(1), n_agents // PROBES)
-    threshold = 2.0 * math.log(max(belief.factor / level, 2.0 * n_arms * belief.factor))
+    threshold = 2.0 * math.log(max(posterior.factor / level, 2.0 * n_arms * posterior.factor))
     n_close = 0
     for probe in range(U64(0), min(PROBES, n_agents)):
         if agent <= probe * apart < agent + U64(pivots.size):
@@ -51,16 +51,16 @@ def _probe(belief, state, start, step, level, pivots, n_arms, agent, n_agents):
                     leader = k
             pivots[i] = leader
             x = state[row + n_arms + leader] / state[row + leader]
-            x -= math.sqrt(belief.spread(x) / state[row + leader])
+            x -= math.sqrt(posterior.spread(x) / state[row + leader])
             for k in range(U64(0), n_arms):
                 count = state[row + k]
                 d = x * count - state[row + n_arms + k]
-                n_close += (d * abs(d) <= threshold * belief.spread(x) * count) & (k != leader)
+                n_close += (d * abs(d) <= threshold * posterior.spread(x) * count) & (k != leader)
     return n_close
 
 
-def _kernel_of(name, belief):
-    """Thompson Sampling with all K samples for one kind of belief."""
+def _kernel_of(name, posterior):
+    """Declare the eager kernel of one posterior."""
 
     @kernel(CHOOSE, name=f"choose_thompson_eagerly_{name}", seconds=3, **FAST_KERNEL)
     def choose_thompson_eagerly(
@@ -79,15 +79,15 @@ def _kernel_of(name, belief):
                 agent = row - slot * n_agents
                 leaders = pivots[row:end]
                 _choose_eagerly(
-                    belief, state, start, step, arms[row:end], leaders, scratch, spare, stream,
+                    posterior, state, start, step, arms[row:end], leaders, scratch, spare, stream,
                     n_arms, agent, first_run + slot, t, key0, key1,
                 )  # fmt: skip
                 if t % PROBE_EVERY == U64(0):
-                    close[slot] += _probe(
-                        belief, state, start, step, level, leaders, n_arms, agent, n_agents
+                    close[slot] += _probe_close_arms(
+                        posterior, state, start, step, level, leaders, n_arms, agent, n_agents
                     )
             row = end
 
 
-for _name, _belief in BELIEFS.items():
-    _kernel_of(_name, _belief)
+for _name, _posterior in POSTERIORS.items():
+    _kernel_of(_name, _posterior)

@@ -1,4 +1,4 @@
-"""Kernels of GosInE: neighbours recommend arms, of which each agent keeps a few."""
+"""Kernels of GosInE: each agent has a few active arms, and neighbours recommend others."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from posse.lab.compiled.signatures import CHOOSE, MERGE
 
 @helper
 def _most_played(state, row, store, at, n_arms, top):
-    """How often the favourite arm of the phase was played, and how many were as often."""
+    """Return how often the most played arm of the phase was played, and how many arms tie."""
     tied = U64(0)
     for k in range(U64(0), n_arms):
-        played = state[row + k] - store[at + k]
-        if played > top:
-            top = played
+        phase_count = state[row + k] - store[at + k]
+        if phase_count > top:
+            top = phase_count
             tied = U64(1)
-        elif played == top:
+        elif phase_count == top:
             tied += U64(1)
     return top, tied
 
@@ -27,14 +27,15 @@ def merge_gosine(
     out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """Where the last round was a cube: everybody asks a neighbour, and may change an arm.
+    """End a phase if the last round was a cube: every agent gets a recommendation.
 
-    state: one's own counts and totals; store: for each agent the counts when the phase began, then
-    its two arms that come and go and its favourite of the phase.  neighbours: the open ones.
+    state: the own counts and totals; store: for each agent the counts at the start of the phase,
+    then its arms U and V and its most played arm of the phase. neighbours: without the agent.
     """
     root = U64(round((t - U64(1)) ** (1.0 / 3.0)))
     if root * root * root != t - U64(1):
         return False
+    # first all agents write their recommendation, then all agents read one: order does not matter
     width = n_arms + U64(3)
     for i in range(lo, hi):
         row = i * U64(2) * n_arms
@@ -49,6 +50,7 @@ def merge_gosine(
                     store[at + n_arms + U64(2)] = float(k)
                     break
                 nth -= U64(1)
+    # L = ceil(K/N) sticky arms of each agent
     size = (n_arms + n_agents - U64(1)) // n_agents
     for i in range(lo, hi):
         slot = i // n_agents
@@ -65,8 +67,8 @@ def merge_gosine(
         if degree > U64(0):
             open_stream(words, n_agents + agent, t, first_run + slot, NETWORK, key0, key1)
             nth = min(U64(next_uniform(words) * degree), degree - U64(1))
-            asked = slot * n_agents + U64(neighbours[first + nth])
-            arm = U64(store[asked * width + n_arms + U64(2)])
+            adviser = slot * n_agents + U64(neighbours[first + nth])
+            arm = U64(store[adviser * width + n_arms + U64(2)])
             sticky = (arm + n_arms - agent * size % n_arms) % n_arms < size
             if not sticky and arm != upper and arm != lower:
                 lower = arm
@@ -83,8 +85,8 @@ def choose_gosine(
     state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """The largest index of the arms that an agent keeps; see `merge_gosine` for the store."""
-    size = (n_arms + n_agents - U64(1)) // n_agents  # arms that an agent never drops
+    """Choose the active arm with the largest index; see `merge_gosine` for the store."""
+    size = (n_arms + n_agents - U64(1)) // n_agents  # sticky arms of an agent
     for i in range(lo, hi):
         slot = i // n_agents
         agent = i - slot * n_agents
@@ -96,30 +98,31 @@ def choose_gosine(
             store[at + n_arms + U64(1)] = float((first + size + U64(1)) % n_arms)
         upper = U64(store[at + n_arms])
         lower = U64(store[at + n_arms + U64(1)])
-        n_kept = U64(0)
+        n_active = U64(0)
         for nth in range(U64(0), min(size, n_arms)):
             k = first + nth
-            spare[n_kept] = k if k < n_arms else k - n_arms
-            n_kept += U64(1)
+            spare[n_active] = k if k < n_arms else k - n_arms
+            n_active += U64(1)
         if (upper + n_arms - first) % n_arms >= size:
-            spare[n_kept] = upper
-            n_kept += U64(1)
+            spare[n_active] = upper
+            n_active += U64(1)
         if (lower + n_arms - first) % n_arms >= size and lower != upper:
-            spare[n_kept] = lower
-            n_kept += U64(1)
-        start = U64(0)  # at the arm that was played last: see `kl_score`
-        for nth in range(U64(0), n_kept):
+            spare[n_active] = lower
+            n_active += U64(1)
+        # start at the arm that was played last, which is likely the best: see `kl_score`
+        start = U64(0)
+        for nth in range(U64(0), n_active):
             if spare[nth] == arms[i]:
                 start = nth
         best = -FIRST
-        for nth in range(start, start + n_kept):
-            at = nth if nth < n_kept else nth - n_kept
+        for nth in range(start, start + n_active):
+            at = nth if nth < n_active else nth - n_active
             k = U64(spare[at])
             count = state[row + k]
             mean = state[row + n_arms + k] / max(count, 1.0)
             scratch[at] = index_score(table, mean, count, level, best)
             best = max(best, scratch[at])
-        chosen = pick_best(
-            scratch, U64(0), n_kept, stream, agent, t, first_run + slot, key0, key1
+        best_place = pick_best(
+            scratch, U64(0), n_active, stream, agent, t, first_run + slot, key0, key1
         )  # fmt: skip
-        arms[i] = spare[chosen]
+        arms[i] = spare[best_place]

@@ -1,4 +1,9 @@
-"""Index policies: Bayes-UCB and Greedy, the arm with the largest index, ties broken at random."""
+"""Kernels of the index policies Bayes-UCB and Greedy: the largest index, ties at random.
+
+Bayes-UCB needs the arm with the largest posterior quantile, not the quantiles. Cheap bounds of the
+tails exclude most arms, approximate normal scores with bounded errors most of the others, and
+quantiles are solved for only if these leave the winner open.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +14,28 @@ from posse.lab.compiled.numerics.normal_scores import UNKNOWN
 from posse.lab.compiled.numerics.quantiles import upper_quantile
 from posse.lab.compiled.numerics.special import normal_score
 from posse.lab.compiled.philox import TIE, U64, open_stream, pick_tied
-from posse.lab.compiled.posteriors import BELIEFS, GAUSSIAN
+from posse.lab.compiled.posteriors import GAUSSIAN, POSTERIORS
 from posse.lab.compiled.signatures import CHOOSE
 
 # Grunbaum's inequality: a log-concave law has at least 1/e of its mass on each side of its mean.
 _MEAN_IS_BELOW = 0.36
 _BELOW_1 = 1.0 - 2.0**-53  # the largest float below 1
-# So near, in normal scores, a step leaves less than three times the square of its length: the
-# score's curvature is below 3 for shapes from 1 on.
+# Within this distance, in normal scores, a Newton step leaves an error below three times its
+# square: the curvature of the score is below 3 for shapes from 1 on.
 _STRAIGHT = 1e-3
-# Farther off, but within _BENT, a step leaves less than (_BEND + _BEND_MORE off^2) off^2 besides
-# the error of the score itself: twice the most seen, for shapes from 1 on and scores up to 6.
+# Beyond it, but within _BENT, a step leaves less than (_BEND + _BEND_MORE off^2) off^2 besides the
+# error of the score itself: twice the largest error seen, for shapes from 1 on, scores up to 6.
 _BENT = 0.1
 _BEND = 0.25
 _BEND_MORE = 110.0
 _FAR = 1e30
 _FARTHEST = 6.0  # the largest score for which these hold
-_SOLVED = 1e-9  # how far off a solved quantile is, in scores, and more
+_SOLVED = 1e-9  # an upper bound of the error of a solved quantile, in scores
 
 
 @helper
 def play_best(scores, stream, agent, t, run, key0, key1):
-    """The arm with the largest score."""
+    """Return the arm with the largest score, ties broken at random."""
     arm = U64(0)
     best = scores[0]
     n_tied = 1
@@ -49,7 +54,7 @@ def play_best(scores, stream, agent, t, run, key0, key1):
 
 @helper
 def _play_any(scores, stream, agent, t, run, key0, key1):
-    """Any arm: every index is the same end of the range."""
+    """Return a random arm, since every index is the same end of the range."""
     for k in range(scores.size):
         scores[k] = 0.0
     return play_best(scores, stream, agent, t, run, key0, key1)
@@ -60,19 +65,19 @@ def choose_nothing(
     state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """For policies without an eager kernel."""
+    """Do nothing, for policies without an eager kernel."""
 
 
 @helper
-def _locate(belief, count, total, score, x):
-    """Where the score of P(mean > x) is nearly `score`: x, the slope there, and how far it is off.
+def _refine_quantile(posterior, count, total, score, x):
+    """Find x where the score of P(mean > x) is nearly `score`: x, its slope and its error.
 
-    Newton's method from a point nearby; off is UNKNOWN where that does not get there.
+    Newton's method from a point nearby; the error is UNKNOWN if it does not converge.
     """
     for _ in range(8):
-        if not (total < x * count and x < belief.highest):
+        if not (total < x * count and x < posterior.highest):
             break
-        there, slope, error = belief.near_score(count, total, x)
+        there, slope, error = posterior.near_score(count, total, x)
         if error == UNKNOWN:
             break
         off = score - there
@@ -83,8 +88,8 @@ def _locate(belief, count, total, score, x):
 
 
 @vectorised
-def _fill(state, row, scratch, stride, n_arms):
-    """A row's counts and totals, each filled up to whole vectors."""
+def _copy_row(state, row, scratch, stride, n_arms):
+    """Copy the counts and totals of a row, each padded to whole vectors."""
     for k in range(U64(0), n_arms):
         scratch[k], scratch[stride + k] = state[row + k], state[row + n_arms + k]
     for k in range(n_arms, stride):
@@ -92,13 +97,13 @@ def _fill(state, row, scratch, stride, n_arms):
 
 
 @vectorised
-def _guess(belief, state, row, score, scratch, stride, n_arms):
-    """The largest first guess of a quantile."""
+def _guess_quantile(posterior, state, row, score, scratch, stride, n_arms):
+    """Return the largest first guess of a quantile."""
     use_wide_vectors()
-    _fill(state, row, scratch, stride, n_arms)
+    _copy_row(state, row, scratch, stride, n_arms)
     at = stride + stride
     for k in range(U64(0), stride):
-        scratch[at + k] = belief.start(scratch[k], scratch[stride + k], score)
+        scratch[at + k] = posterior.start(scratch[k], scratch[stride + k], score)
     x = scratch[at]
     for k in range(U64(1), n_arms):
         x = max(x, scratch[at + k])
@@ -106,46 +111,45 @@ def _guess(belief, state, row, score, scratch, stride, n_arms):
 
 
 @vectorised
-def _estimate(belief, state, row, score, x, scratch, stride, n_arms):
-    """Each arm's quantile, nearly, and between what bounds it lies: vectorised over the arms.
+def _bound_quantiles(posterior, state, row, score, x, scratch, stride, n_arms):
+    """Estimate each arm's quantile with an upper and a lower bound, vectorised over arms.
 
     scratch: estimates, upper bounds and lower bounds, `stride` apart, in place of counts and totals
-    (LLVM gives up on more columns).  Each is one step of Newton's method from x.  Quantiles farther
-    below x than such a step is good for have no lower bound, those farther above and unknown ones
-    none at all.
+    (LLVM does not vectorise more columns). Each is one step of Newton's method from x. A quantile
+    too far below x for such a step has no lower bound; one too far above, or unknown, has no bound.
     """
     use_wide_vectors()
-    _fill(state, row, scratch, stride, n_arms)
+    _copy_row(state, row, scratch, stride, n_arms)
     lower = stride + stride
     for k in range(U64(0), stride):
-        there, slope, error = belief.near_score(scratch[k], scratch[stride + k], x)
-        known = error < 1.0
+        there, slope, error = posterior.near_score(scratch[k], scratch[stride + k], x)
+        is_known = error < 1.0
         off = score - there
         near = max(off, -_BENT)
-        step = 1.0 / (slope if known else 1.0)
+        step = 1.0 / (slope if is_known else 1.0)
         square = near * near
         doubt = error + (_BEND + _BEND_MORE * square) * square
-        scratch[k] = x + off * step if known else x
-        scratch[stride + k] = x + (near + doubt) * step if known & (off <= _BENT) else _FAR
-        scratch[lower + k] = x + (near - doubt) * step if known & (abs(off) <= _BENT) else -_FAR
+        scratch[k] = x + off * step if is_known else x
+        scratch[stride + k] = x + (near + doubt) * step if is_known & (off <= _BENT) else _FAR
+        scratch[lower + k] = x + (near - doubt) * step if is_known & (abs(off) <= _BENT) else -_FAR
 
 
 @helper
-def _likely_largest(belief, state, row, level, log_level, score, peak, scratch, n_arms):
-    """An arm with the largest quantile, and whether that is certain.
+def _likely_largest(posterior, state, row, level, log_level, score, peak, scratch, n_arms):
+    """Return the arm that probably has the largest quantile, and whether that is certain.
 
-    It is if by the bounds of the estimates no other arm can have it.  Else the arm with the largest
-    estimate is the candidate, and x nearly its quantile; each other arm's score at x, of which the
-    error is bounded, tells which of the two quantiles is larger.  Where the bound leaves that open
-    the exact tail is asked.
+    It is certain if the bounds of the estimates exclude all other arms. Otherwise the arm with the
+    largest estimate is the candidate, and x is nearly its quantile. The score of another arm at x,
+    with a bounded error, shows which of the two quantiles is larger; if the bound leaves that open,
+    the exact tail decides.
     """
-    stride = (n_arms + U64(7)) & ~U64(7)  # whole vectors: what is left over would cost as much
+    stride = (n_arms + U64(7)) & ~U64(7)  # whole vectors: a remainder would cost as much
     lower = stride + stride
-    x = _guess(belief, state, row, score, scratch, stride, n_arms)
+    x = _guess_quantile(posterior, state, row, score, scratch, stride, n_arms)
     winner = U64(0)
     least = -_FAR
-    for _ in range(2):  # of vague arms the first guess may be too far off
-        _estimate(belief, state, row, score, x, scratch, stride, n_arms)
+    for _ in range(2):  # the first guess of a wide posterior may be too far off
+        _bound_quantiles(posterior, state, row, score, x, scratch, stride, n_arms)
         winner = U64(0)
         x = scratch[0]
         least = scratch[lower]
@@ -163,8 +167,8 @@ def _likely_largest(belief, state, row, level, log_level, score, peak, scratch, 
         return winner, True
     count = state[row + winner]
     total = state[row + n_arms + winner]
-    x, slope, off = _locate(belief, count, total, score, x)
-    fine = False  # whether x is its quantile but for little
+    x, slope, off = _refine_quantile(posterior, count, total, score, x)
+    fine = False  # whether x has been refined by the exact tail
     for k in range(U64(0), n_arms):
         if off == UNKNOWN:
             return winner, False
@@ -175,11 +179,11 @@ def _likely_largest(belief, state, row, level, log_level, score, peak, scratch, 
         # far behind the least that the winner's quantile can be, by the common bound
         least_x = x - off / slope
         d = least_x * count_k - total_k
-        if d > 0.0 and d * d > -2.0 * log_level * belief.spread(least_x) * count_k:
+        if d > 0.0 and d * d > -2.0 * log_level * posterior.spread(least_x) * count_k:
             continue
         if count_k == count and total_k == total:
             continue
-        there, slope_k, error = belief.near_score(count_k, total_k, x)
+        there, slope_k, error = posterior.near_score(count_k, total_k, x)
         if error == UNKNOWN:
             return winner, False
         ahead = score - there
@@ -187,16 +191,16 @@ def _likely_largest(belief, state, row, level, log_level, score, peak, scratch, 
         if ahead < -doubt:
             continue
         if ahead <= doubt:  # too close to tell
-            if not fine:  # one step by the exact tail; slopes were seen to be an eighth off at most
-                own = (belief.tail(count, total, x) - level) / peak
+            if not fine:  # one step by the exact tail; slopes were at most an eighth off
+                excess = (posterior.tail(count, total, x) - level) / peak
                 fine = True
-                x = x + own / slope
-                off = (0.25 + 5.0 * abs(own)) * abs(own) + _SOLVED
-            ahead = (belief.tail(count_k, total_k, x) - level) / peak
+                x = x + excess / slope
+                off = (0.25 + 5.0 * abs(excess)) * abs(excess) + _SOLVED
+            ahead = (posterior.tail(count_k, total_k, x) - level) / peak
             if not abs(ahead) > 2.0 * off * slope_k / slope + _SOLVED:
-                x = upper_quantile(belief, count, total, level, x)
+                x = upper_quantile(posterior, count, total, level, x)
                 off = _SOLVED
-                ahead = (belief.tail(count_k, total_k, x) - level) / peak
+                ahead = (posterior.tail(count_k, total_k, x) - level) / peak
             if not abs(ahead) > 2.0 * _SOLVED:
                 return winner, False
             if ahead < 0.0:
@@ -205,26 +209,26 @@ def _likely_largest(belief, state, row, level, log_level, score, peak, scratch, 
         count = count_k
         total = total_k
         fine = False
-        x, slope, off = _locate(belief, count, total, score, x + ahead / slope_k)
+        x, slope, off = _refine_quantile(posterior, count, total, score, x + ahead / slope_k)
     return winner, off != UNKNOWN
 
 
 @helper
 def largest_quantile(
-    belief, state, row, level, log_level, score, peak, pivot, scratch, n_arms
+    posterior, state, row, level, log_level, score, peak, pivot, scratch, n_arms
 ):  # fmt: skip
-    """An arm with the largest quantile, and the quantile unless it is not needed (then NaN).
+    """Return an arm with the largest quantile, and the quantile, or NaN if it was not needed.
 
     An arm k cannot win if P(mean_k > q) < level for some q below the winner's quantile; that
-    probability is bounded cheaply.  First with q = the pivot's total/count: for log-concave
-    posteriors and level < 1/e it lies below the pivot's quantile.  Where that leaves other arms,
-    with q = the pivot's quantile itself, then the largest so far.
+    probability has a cheap bound. The first q is the pivot's total/count: for log-concave
+    posteriors and level < 1/e it lies below the pivot's quantile. If other arms remain, q is the
+    pivot's quantile itself, then the largest quantile so far.
     """
     count = state[row + pivot]
     total = state[row + n_arms + pivot]
-    if level < _MEAN_IS_BELOW and score < _FARTHEST and belief.is_log_concave(count, total):
+    if level < _MEAN_IS_BELOW and score < _FARTHEST and posterior.is_log_concave(count, total):
         x = total / count
-        threshold = -2.0 * log_level * belief.spread(x)
+        threshold = -2.0 * log_level * posterior.spread(x)
         close = 0
         for k in range(U64(0), n_arms):
             d = x * state[row + k] - state[row + n_arms + k]
@@ -232,37 +236,37 @@ def largest_quantile(
         if close == 0:
             return pivot, math.nan
         likely, certain = _likely_largest(
-            belief, state, row, level, log_level, score, peak, scratch, n_arms
+            posterior, state, row, level, log_level, score, peak, scratch, n_arms
         )
         if certain:
             return likely, math.nan
     winner = pivot
-    quantile = upper_quantile(belief, count, total, level, belief.start(count, total, score))
+    quantile = upper_quantile(posterior, count, total, level, posterior.start(count, total, score))
     for k in range(U64(0), n_arms):
-        # the solver's noise must not decide between arms of one belief
+        # the solver's noise must not decide between arms with equal beliefs
         same = state[row + k] == state[row + winner]
         if not (same and state[row + n_arms + k] == state[row + n_arms + winner]):
             count = state[row + k]
             total = state[row + n_arms + k]
             d = quantile * count - total
             if d > 0.0:
-                if d * d > -2.0 * log_level * belief.spread(quantile) * count:
+                if d * d > -2.0 * log_level * posterior.spread(quantile) * count:
                     continue
-                if belief.tail_bound(count, total, quantile) < level:
+                if posterior.tail_bound(count, total, quantile) < level:
                     continue
-            if belief.tail(count, total, quantile) > level:
+            if posterior.tail(count, total, quantile) > level:
                 winner = k
-                near = max(quantile, belief.start(count, total, score))
-                quantile = upper_quantile(belief, count, total, level, near)
+                near = max(quantile, posterior.start(count, total, score))
+                quantile = upper_quantile(posterior, count, total, level, near)
     return winner, quantile
 
 
 @helper
-def tie(belief, state, row, level, winner, quantile, scores, n_arms):
-    """Give each arm that ties with the winner the score 1, the others 0; returns how many do.
+def mark_ties(posterior, state, row, level, winner, quantile, scores, n_arms):
+    """Give the arms that tie with the winner score 1, the others 0; returns how many tie.
 
-    Arms of equal belief do, the noise of a solver must not decide among them; and arms whose
-    quantiles round to the same end of the range.
+    Arms with equal beliefs tie, since the noise of a solver must not decide between them; and arms
+    whose quantiles round to the same end of the range.
     """
     count = state[row + winner]
     total = state[row + n_arms + winner]
@@ -272,45 +276,47 @@ def tie(belief, state, row, level, winner, quantile, scores, n_arms):
         scores[k] = 1.0 if same else 0.0
         n_tied += same
     at_0 = quantile == 0.0
-    at_1 = belief.highest == 1.0 and quantile >= _BELOW_1
+    at_1 = posterior.highest == 1.0 and quantile >= _BELOW_1
     if at_0 or at_1:
         n_tied = 0
         for k in range(U64(0), n_arms):  # none is larger than the winner's
-            same = at_0 or belief.tail(state[row + k], state[row + n_arms + k], _BELOW_1) >= level
+            same = (
+                at_0 or posterior.tail(state[row + k], state[row + n_arms + k], _BELOW_1) >= level
+            )
             scores[k] = 1.0 if same else 0.0
             n_tied += same
     return n_tied
 
 
-def _greedy_kernel_of(name, belief):
-    """Greedy for one kind of belief."""
+def _greedy_kernel_of(name, posterior):
+    """Declare the Greedy kernel of one posterior."""
 
     @kernel(CHOOSE, name=f"choose_greedy_{name}", **KERNEL)
     def choose_greedy(
         state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
         stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
     ):  # fmt: skip
-        """The largest posterior mean."""
+        """Choose the largest posterior mean."""
         scores = scratch[:n_arms]
         for i in range(lo, hi):
             slot = i // n_agents
             row = (slot if shared else i) * U64(2) * n_arms
             for k in range(U64(0), n_arms):
-                scores[k] = belief.mean(state[row + k], state[row + n_arms + k])
+                scores[k] = posterior.mean(state[row + k], state[row + n_arms + k])
             agent = i - slot * n_agents
             run = first_run + slot
             arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
 
 
-def _bayes_ucb_kernel_of(name, belief):
-    """Bayes-UCB for one kind of belief."""
+def _bayes_ucb_kernel_of(name, posterior):
+    """Declare the Bayes-UCB kernel of one posterior."""
 
     @kernel(CHOOSE, name=f"choose_bayes_ucb_{name}", seconds=2, **KERNEL)
     def choose_bayes_ucb(
         state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
         stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
     ):  # fmt: skip
-        """The largest posterior quantile (Alg. `decent_bayesUCB`); `level`: the upper tail 1/t."""
+        """Choose the largest posterior quantile (Alg. `decent_bayesUCB`); level: the tail 1/t."""
         scores = scratch[:n_arms]
         at_end = level <= 0.0 or level >= 1.0
         score = 0.0 if at_end else normal_score(level)
@@ -325,10 +331,19 @@ def _bayes_ucb_kernel_of(name, belief):
                 arms[i] = _play_any(scores, stream, agent, t, run, key0, key1)
                 continue
             winner, quantile = largest_quantile(
-                belief, state, row, level, log_level, score, peak, U64(pivots[i]), scratch, n_arms
+                posterior,
+                state,
+                row,
+                level,
+                log_level,
+                score,
+                peak,
+                U64(pivots[i]),
+                scratch,
+                n_arms,
             )
             arms[i] = pivots[i] = winner
-            if tie(belief, state, row, level, winner, quantile, scores, n_arms) > 1:
+            if mark_ties(posterior, state, row, level, winner, quantile, scores, n_arms) > 1:
                 arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
 
 
@@ -337,7 +352,7 @@ def choose_bayes_ucb_gaussian(
     state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """Bayes-UCB where quantiles are a formula."""
+    """Choose by Bayes-UCB with Gaussian quantiles, which have a closed form."""
     scores = scratch[:n_arms]
     at_end = level <= 0.0 or level >= 1.0
     score = 0.0 if at_end else normal_score(level)
@@ -356,7 +371,7 @@ def choose_bayes_ucb_gaussian(
         arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
 
 
-for _name, _belief in BELIEFS.items():
-    _greedy_kernel_of(_name, _belief)
-    if _belief is not GAUSSIAN:
-        _bayes_ucb_kernel_of(_name, _belief)
+for _name, _posterior in POSTERIORS.items():
+    _greedy_kernel_of(_name, _posterior)
+    if _posterior is not GAUSSIAN:
+        _bayes_ucb_kernel_of(_name, _posterior)

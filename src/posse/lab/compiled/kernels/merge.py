@@ -1,6 +1,6 @@
-"""Merge kernels: eq. `merge_posteriors` on rows of (counts, totals), one row an agent.
+"""Merge kernels: eq. `merge_posteriors` on rows of (counts, totals), one row per agent.
 
-A row is contiguous, so any graph is a few vector operations per link; the weights W come as CSR
+A row is contiguous, so any graph takes a few vector operations per link. The weights W come as CSR
 arrays (offsets, neighbours relative to the agent, weights) with the agent among its neighbours.
 """
 
@@ -13,7 +13,7 @@ from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide
 from posse.lab.compiled.philox import NETWORK, U64, next_uniform, open_stream, philox
 from posse.lab.compiled.signatures import MERGE
 
-# Rows merged in one stretch, few enough to stay in the cache between two passes over them.
+# BlockState merged in one stretch, few enough to stay in the cache between two passes over them.
 _STRETCH = U64(64)
 
 
@@ -22,13 +22,13 @@ def merge_nothing(
     out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """Isolated agents, and agents that share one row."""
+    """Do nothing, for isolated agents and for agents that share one row."""
     return False
 
 
 @njit(inline="always")
-def _place(source, shifts, weights, e, width):
-    """Where the row of a link starts, and its weight."""
+def _locate_row(source, shifts, weights, e, width):
+    """Return where the row of a link starts, and its weight."""
     return source + U64(shifts[e]) * width, weights[e]
 
 
@@ -36,40 +36,40 @@ def _place(source, shifts, weights, e, width):
 def _add_neighbours(out, target, state, source, length, e, end, shifts, weights, width, fresh):
     """out[target + j] += sum over the links e to end of weight * state[source + shift + j].
 
-    `fresh` says that out holds nothing yet.  Ten links at a time, then five, three, one: every
-    pass over the row costs as much as several links.
+    `fresh` says that out is still empty. Ten links at a time, then five, three, one: every pass
+    over the row costs as much as several links.
     """
     use_wide_vectors()
     while e < end:
-        left = end - e
-        a, p = _place(source, shifts, weights, e, width)
-        if left >= U64(3):
-            b, q = _place(source, shifts, weights, e + U64(1), width)
-            c, r = _place(source, shifts, weights, e + U64(2), width)
-        if left >= U64(5):
-            d, s = _place(source, shifts, weights, e + U64(3), width)
-            f, t = _place(source, shifts, weights, e + U64(4), width)
-        if left >= U64(10):
-            g, u = _place(source, shifts, weights, e + U64(5), width)
-            h, v = _place(source, shifts, weights, e + U64(6), width)
-            k, w = _place(source, shifts, weights, e + U64(7), width)
-            m, x = _place(source, shifts, weights, e + U64(8), width)
-            n, y = _place(source, shifts, weights, e + U64(9), width)
+        n_left = end - e
+        a, p = _locate_row(source, shifts, weights, e, width)
+        if n_left >= U64(3):
+            b, q = _locate_row(source, shifts, weights, e + U64(1), width)
+            c, r = _locate_row(source, shifts, weights, e + U64(2), width)
+        if n_left >= U64(5):
+            d, s = _locate_row(source, shifts, weights, e + U64(3), width)
+            f, t = _locate_row(source, shifts, weights, e + U64(4), width)
+        if n_left >= U64(10):
+            g, u = _locate_row(source, shifts, weights, e + U64(5), width)
+            h, v = _locate_row(source, shifts, weights, e + U64(6), width)
+            k, w = _locate_row(source, shifts, weights, e + U64(7), width)
+            m, x = _locate_row(source, shifts, weights, e + U64(8), width)
+            n, y = _locate_row(source, shifts, weights, e + U64(9), width)
             for j in range(U64(0), length):
-                kept = 0.0 if fresh else out[target + j]
+                base = 0.0 if fresh else out[target + j]
                 five = p * state[a + j] + q * state[b + j] + r * state[c + j]
                 five += s * state[d + j] + t * state[f + j]
-                more = u * state[g + j] + v * state[h + j] + w * state[k + j]
-                more += x * state[m + j] + y * state[n + j]
-                out[target + j] = kept + five + more
+                next_five = u * state[g + j] + v * state[h + j] + w * state[k + j]
+                next_five += x * state[m + j] + y * state[n + j]
+                out[target + j] = base + five + next_five
             e += U64(10)
-        elif left >= U64(5):
+        elif n_left >= U64(5):
             for j in range(U64(0), length):
-                kept = 0.0 if fresh else out[target + j]
+                base = 0.0 if fresh else out[target + j]
                 five = p * state[a + j] + q * state[b + j] + r * state[c + j]
-                out[target + j] = kept + five + s * state[d + j] + t * state[f + j]
+                out[target + j] = base + five + s * state[d + j] + t * state[f + j]
             e += U64(5)
-        elif left >= U64(3):
+        elif n_left >= U64(3):
             if fresh:
                 for j in range(U64(0), length):
                     out[target + j] = p * state[a + j] + q * state[b + j] + r * state[c + j]
@@ -88,9 +88,8 @@ def _add_neighbours(out, target, state, source, length, e, end, shifts, weights,
 def _merge_rows(out, state, offsets, neighbours, weights, links, lo, hi, n_agents, width, fresh):
     """out (+)= W state for the rows lo to hi.
 
-    neighbours: relative to the agent; links: for each agent how many rows from it on
-    have the same neighbours and weights, which on a cycle or a grid is most: their rows are merged
-    in one stretch.
+    neighbours: relative to the agent; links: for each agent how many rows from it on have the same
+    neighbours and weights. On a cycle or a grid these are most rows; they merge in one stretch.
     """
     use_wide_vectors()
     row = lo
@@ -110,7 +109,7 @@ def merge_static(
     out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """Any fixed W."""
+    """Merge by a static W."""
     width = U64(2) * n_arms
     _merge_rows(
         out, state, offsets, neighbours, weights, links, lo, hi, n_agents, width, True
@@ -125,8 +124,8 @@ def merge_chebyshev(
 ):  # fmt: skip
     """One step of T_n(W/lambda_2), n = 1 to C: T_n = 2 W/lambda_2 T_{n-1} - T_{n-2} (DDUCB).
 
-    `weights` are those of 2 W/lambda_2, constants[0] is C, and `out` still holds T_{n-2}; whoever
-    ends the stage divides by T_C(1/lambda_2).
+    `weights` are those of 2 W/lambda_2, constants[0] is C, and `out` still holds T_{n-2}. The
+    choice divides by T_C(1/lambda_2) at the end of the stage.
     """
     use_wide_vectors()
     width = U64(2) * n_arms
@@ -148,7 +147,7 @@ def merge_gossip(
     out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """One uniformly drawn link a run and round: both ends take their average (eq. `gossip`)."""
+    """Average the two ends of one uniformly drawn link per run and round (eq. `gossip`)."""
     width = U64(2) * n_arms
     n_links = U64(links.size // 2)
     for slot in range(lo // n_agents, (hi + n_agents - U64(1)) // n_agents):
@@ -167,7 +166,7 @@ def merge_gossip(
 def draw_links(changed, words, n_links, threshold, failed, t, run, key0, key1):
     """List the links that failed, or those that did not; returns how many.
 
-    A link fails where its 32 random bits are below the threshold; four to a Philox call.
+    A link fails if its 32 random bits are below the threshold; a Philox call serves four links.
     """
     for call in range(U64(0), (n_links + U64(3)) >> U64(2)):
         a, b = philox(call, t, run, NETWORK, key0, key1)
@@ -176,7 +175,8 @@ def draw_links(changed, words, n_links, threshold, failed, t, run, key0, key1):
     bits = words.view(np.uint32)
     limit = np.uint32(threshold)
     n_changed = U64(0)
-    for link in range(U64(0), n_links):  # without a branch that nobody can predict
+    # without branches, which would be unpredictable: an entry not counted is overwritten
+    for link in range(U64(0), n_links):
         changed[n_changed] = link
         n_changed += U64((bits[link] < limit) == failed)
     return n_changed
@@ -192,7 +192,7 @@ _COUNT = types.void(
 def count_living(
     living, changed, words, n_links, p, horizon, first_run, n_runs, key0, key1
 ):  # fmt: skip
-    """How many links live after rounds 1 to the horizon, each merged at the start of the next."""
+    """Count the working links after rounds 1 to the horizon, merged at the start of the next."""
     threshold = U64(p * 4294967296.0)
     for t in range(U64(1), horizon + U64(1)):
         for slot in range(U64(0), n_runs):
@@ -202,8 +202,8 @@ def count_living(
 
 
 @vectorised
-def _average(out, state, base, n_agents, width):
-    """Every row becomes the mean row."""
+def _average_rows(out, state, base, n_agents, width):
+    """Replace every row by the mean row."""
     for j in range(U64(0), width):
         out[base + j] = 0.0
     for agent in range(U64(0), n_agents):
@@ -222,7 +222,7 @@ def _average(out, state, base, n_agents, width):
 
 @njit
 def _largest_degree(changed, n_changed, links, n_agents):
-    """The largest number of links of any agent, of those listed."""
+    """Return the largest degree of any agent in the listed links."""
     degrees = np.zeros(n_agents, np.int64)
     for c in range(n_changed):
         degrees[links[2 * changed[c]]] += 1
@@ -231,7 +231,7 @@ def _largest_degree(changed, n_changed, links, n_agents):
 
 
 @vectorised
-def _comparable(state, base, n_agents, n_arms):
+def _is_comparable(state, base, n_agents, n_arms):
     """Whether all counts of a run are within four orders of magnitude of each other."""
     lowest = highest = state[base]
     for agent in range(U64(0), n_agents):
@@ -247,13 +247,13 @@ def merge_failing(
     out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """Every link fails on its own with some probability; what it carried stays where it was.
+    """Merge over links that fail independently; the weight of a failed link stays with its ends.
 
     constants: failure probability, whether to divide by the realised largest degree + 1, whether W
-    is a plain average (complete graph), whether all links have one weight, whether beliefs that are
-    equal may come out different in their last digit; then, from 8 on, the weight of each link.
-    Where most links live, the full merge is corrected for the failed ones, if that may be; else the
-    living ones are added up.
+    is a plain average (complete graph), whether all links have one weight, whether equal beliefs
+    may become different in their last digit; then, from 8 on, the weight of each link. If most
+    links work and rounding allows it, the full merge is corrected for the failed links; otherwise
+    the working links are summed.
     """
     width = U64(2) * n_arms
     n_links = U64(links.size // 2)
@@ -262,16 +262,16 @@ def merge_failing(
     uniform = constants[2] != 0.0
     alike = constants[3] != 0.0
     changed = np.empty(n_links + U64(1), np.uint32)
-    # for each agent the neighbours that its changed links lead to, itself last
+    # for each agent the neighbours of its changed links, then the agent itself
     shifts = np.empty(neighbours.size, np.int64)
     amounts = np.empty(neighbours.size)
     ends = np.empty(n_agents, np.int64)
-    own = np.empty(n_agents)
+    own_weight = np.empty(n_agents)
     for slot in range(lo // n_agents, hi // n_agents):
         base = slot * n_agents * width
-        # taking away from the full merge loses digits where beliefs differ by orders of magnitude
+        # subtracting from the full merge loses digits if beliefs differ by orders of magnitude
         mostly_alive = constants[0] < 0.5 and not realised and constants[4] != 0.0
-        mostly_alive = mostly_alive and _comparable(state, base, n_agents, n_arms)
+        mostly_alive = mostly_alive and _is_comparable(state, base, n_agents, n_arms)
         sign = -1.0 if mostly_alive else 1.0
         n_changed = draw_links(
             changed, words, n_links, threshold, mostly_alive, t, first_run + slot, key0, key1
@@ -281,7 +281,7 @@ def merge_failing(
             scale = 1.0 / (1.0 + _largest_degree(changed, n_changed, links, n_agents))
         for agent in range(U64(0), n_agents):
             ends[agent] = offsets[agent]
-            own[agent] = 0.0
+            own_weight[agent] = 0.0
         for c in range(U64(0), n_changed):
             link = U64(changed[c])
             a = U64(links[U64(2) * link])
@@ -296,22 +296,22 @@ def merge_failing(
             if not alike:
                 amount = sign * constants[U64(8) + link]
                 amounts[at_a] = amounts[at_b] = amount
-                own[a] -= amount
-                own[b] -= amount
-        if alike:  # all links carry the same
+                own_weight[a] -= amount
+                own_weight[b] -= amount
+        if alike:  # all links have one weight
             amount = sign * (scale if realised else constants[8])
             for j in range(amounts.size):
                 amounts[j] = amount
             for agent in range(U64(0), n_agents):
-                own[agent] = -amount * (ends[agent] - offsets[agent])
+                own_weight[agent] = -amount * (ends[agent] - offsets[agent])
         if mostly_alive and uniform:
-            _average(out, state, base, n_agents, width)
+            _average_rows(out, state, base, n_agents, width)
         for agent in range(U64(0), n_agents):
             row = base + agent * width
             first = U64(offsets[agent])
             last = U64(ends[agent])
             shifts[last] = 0
-            amounts[last] = own[agent]
+            amounts[last] = own_weight[agent]
             if not mostly_alive:
                 amounts[last] += 1.0
             elif not uniform:

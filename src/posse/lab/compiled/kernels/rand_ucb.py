@@ -1,11 +1,11 @@
-"""RandUCB: the largest quantile at a level of the agent's own, drawn anew in every round."""
+"""Kernels of RandUCB: the largest quantile at a level drawn for each agent and round."""
 
 from __future__ import annotations
 
 import math
 
 from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide_vectors, vectorised
-from posse.lab.compiled.kernels.indices import largest_quantile, play_best, tie
+from posse.lab.compiled.kernels.indices import largest_quantile, mark_ties, play_best
 from posse.lab.compiled.numerics.special import normal_score
 from posse.lab.compiled.philox import (
     LEVEL,
@@ -17,15 +17,15 @@ from posse.lab.compiled.philox import (
     open_stream,
     pick_best,
 )
-from posse.lab.compiled.posteriors import BELIEFS, GAUSSIAN
+from posse.lab.compiled.posteriors import GAUSSIAN, POSTERIORS
 from posse.lab.compiled.signatures import CHOOSE
 
 _PEAK = 0.3989422804014327  # of the normal density
 
 
 @helper
-def samples(share, stream, agent, t, run, key0, key1):
-    """Whether an agent samples in this round; the stream is then ready for it."""
+def draws_sample(share, stream, agent, t, run, key0, key1):
+    """Whether an agent samples in this round; the stream is then open for it."""
     if share == 0.0:
         return False
     open_stream(stream, agent, t, run, LEVEL + U64(16), key0, key1)
@@ -33,18 +33,18 @@ def samples(share, stream, agent, t, run, key0, key1):
 
 
 @helper
-def best_sample(belief, state, row, stream, n_arms):
-    """The arm of the largest posterior sample: Thompson Sampling, arm by arm."""
-    best = belief.sample(state[row], state[row + n_arms], stream)
+def best_sample(posterior, state, row, stream, n_arms):
+    """Return the arm of the largest posterior sample: Thompson Sampling, arm by arm."""
+    best = posterior.sample(state[row], state[row + n_arms], stream)
     arm = U64(0)
     n_tied = 1.0
     for k in range(U64(1), n_arms):
-        x = belief.sample(state[row + k], state[row + n_arms + k], stream)
+        x = posterior.sample(state[row + k], state[row + n_arms + k], stream)
         if x > best:
             best = x
             arm = k
             n_tied = 1.0
-        elif x == best:  # at the end of the range: each of them is as likely
+        elif x == best:  # at the end of the range: ties are broken at random
             n_tied += 1.0
             if next_uniform(stream) * n_tied < 1.0:
                 arm = k
@@ -53,7 +53,7 @@ def best_sample(belief, state, row, stream, n_arms):
 
 @vectorised
 def _upper_bounds(state, row, z, scores, at, n_arms):
-    """mean + |z| sd of every arm of a Gaussian belief."""
+    """Compute mean + |z| sd of every arm of a Gaussian posterior."""
     use_wide_vectors()
     for k in range(U64(0), n_arms):
         count = state[row + k]
@@ -66,7 +66,7 @@ def choose_rand_ucb_gaussian(
     state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """RandUCB where quantiles are a formula; `level`: in which share of rounds to sample.
+    """Choose by RandUCB with Gaussian quantiles; `level`: the share of rounds with a sample.
 
     table: the width.
     """
@@ -81,7 +81,7 @@ def choose_rand_ucb_gaussian(
         fill_normals(scratch, U64(0), last - first, agent, t, run, LEVEL, key0, key1)
         for i in range(U64(0), last - first):
             row = (slot if shared else first + i) * U64(2) * n_arms
-            if samples(level, stream, agent + i, t, run, key0, key1):
+            if draws_sample(level, stream, agent + i, t, run, key0, key1):
                 arms[first + i] = best_sample(GAUSSIAN, state, row, stream, n_arms)
                 continue
             _upper_bounds(state, row, table[0] * abs(scratch[i]), scratch, scores, n_arms)
@@ -91,17 +91,17 @@ def choose_rand_ucb_gaussian(
         first = last
 
 
-def _kernel_of(name, belief):
-    """RandUCB for one kind of belief."""
+def _kernel_of(name, posterior):
+    """Declare the RandUCB kernel of one posterior."""
 
     @kernel(CHOOSE, name=f"choose_rand_ucb_{name}", seconds=2, **KERNEL)
     def choose_rand_ucb(
         state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
         stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
     ):  # fmt: skip
-        """The largest posterior quantile at an upper tail drawn from U(0, 1/2).
+        """Choose the largest posterior quantile at an upper tail drawn from U(0, 1/2).
 
-        level: in which share of rounds to sample instead; table: the width.
+        level: the share of rounds with a posterior sample instead; table: the width.
         """
         first = lo
         while first < hi:  # one run at a time
@@ -115,25 +115,26 @@ def _kernel_of(name, belief):
             for i in range(U64(0), n):
                 tail = 0.5 * scratch[i]
                 score = normal_score(tail)
+                # a width other than 1 stretches the score, and so changes the tail
                 if table[0] != 1.0:
                     score *= table[0]
                     tail = 0.5 * math.erfc(score * math.sqrt(0.5))
                 peak = _PEAK * math.exp(-0.5 * score * score)
                 row = (slot if shared else first + i) * U64(2) * n_arms
-                if samples(level, stream, agent + i, t, run, key0, key1):
-                    arms[first + i] = best_sample(belief, state, row, stream, n_arms)
+                if draws_sample(level, stream, agent + i, t, run, key0, key1):
+                    arms[first + i] = best_sample(posterior, state, row, stream, n_arms)
                     continue
                 winner, quantile = largest_quantile(
-                    belief, state, row, tail, math.log(tail), score, peak,
+                    posterior, state, row, tail, math.log(tail), score, peak,
                     U64(pivots[first + i]), scores, n_arms,
                 )  # fmt: skip
                 arms[first + i] = pivots[first + i] = winner
                 tied = scores[:n_arms]
-                if tie(belief, state, row, tail, winner, quantile, tied, n_arms) > 1:
+                if mark_ties(posterior, state, row, tail, winner, quantile, tied, n_arms) > 1:
                     arms[first + i] = play_best(tied, stream, agent + i, t, run, key0, key1)
             first = last
 
 
-for _name, _belief in BELIEFS.items():
-    if _belief is not GAUSSIAN:
-        _kernel_of(_name, _belief)
+for _name, _posterior in POSTERIORS.items():
+    if _posterior is not GAUSSIAN:
+        _kernel_of(_name, _posterior)

@@ -1,4 +1,7 @@
-"""Reward kernels: one variate per run, agent and round whatever the arm (common random numbers)."""
+"""Reward kernels: one variate per run, agent and round, whatever the arm (common random numbers).
+
+A reward is the quantile of its arm's law at that variate.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ from posse.lab.compiled.signatures import REWARD
 
 @helper
 def _per_agent(means, arms, n_arms):
-    """Whether means are those of every agent, (rows, arms), and not of every run, (runs, arms)."""
+    """Whether there are means for every agent, (rows, arms), or for every run, (runs, arms)."""
     return U64(means.size) == U64(arms.size) * n_arms
 
 
 @helper
-def _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1):
-    """A uniform for every agent of the tile, in the place of its reward."""
+def _fill_levels(rewards, lo, hi, n_agents, first_run, t, key0, key1):
+    """Write a uniform for every agent of the tile in the place of its reward."""
     row = lo
     while row < hi:
         slot = row // n_agents
@@ -37,11 +40,12 @@ def _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1):
 
 @helper
 def poisson_quantile(mean, u):
-    """The smallest k with P(K <= k) >= u: from a normal guess, then step by step."""
+    """Return the smallest k with P(K <= k) >= u: from a normal guess, then step by step."""
     if mean > 1e9:  # the Cornish-Fisher quantile is as good as any there
         score = -normal_score(u)
         return np.rint(mean + math.sqrt(mean) * score + (score * score - 1.0) / 6.0)
     k = 0.0
+    # start near the quantile; from 0 the walk would be long
     if mean > 30.0:
         k = math.floor(max(0.0, mean - normal_score(u) * math.sqrt(mean)))
         below = gamma_tails(k + 1.0, mean)[1]  # P(K <= k) = P(Gamma(k + 1) > mean)
@@ -95,7 +99,7 @@ def draw_bernoulli(
 ):
     """1 with probability mean, else 0."""
     wide = _per_agent(means, arms, n_arms)
-    _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
+    _fill_levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
         start = max(lo, slot * n_agents)
         end = min(hi, (slot + U64(1)) * n_agents)
@@ -108,9 +112,9 @@ def draw_bernoulli(
 def draw_exponential(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
-    """-mean log(1 - u)."""
+    """Draw -mean log(1 - u)."""
     wide = _per_agent(means, arms, n_arms)
-    _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
+    _fill_levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
         start = max(lo, slot * n_agents)
         end = min(hi, (slot + U64(1)) * n_agents)
@@ -123,9 +127,9 @@ def draw_exponential(
 def draw_poisson(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
-    """The smallest count whose distribution function reaches u."""
+    """Draw the smallest count whose distribution function reaches u."""
     wide = _per_agent(means, arms, n_arms)
-    _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
+    _fill_levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
         start = max(lo, slot * n_agents)
         end = min(hi, (slot + U64(1)) * n_agents)
@@ -138,9 +142,9 @@ def draw_poisson(
 def draw_bounded(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
-    """The Beta(c m, c (1 - m)) quantile at u; the parameter is c."""
+    """Draw the Beta(c m, c (1 - m)) quantile at u; the parameter is c."""
     wide = _per_agent(means, arms, n_arms)
-    _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
+    _fill_levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
         start = max(lo, slot * n_agents)
         end = min(hi, (slot + U64(1)) * n_agents)

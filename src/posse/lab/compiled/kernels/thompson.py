@@ -1,24 +1,24 @@
-"""Thompson Sampling without drawing K variates: the exact argmax of samples, found lazily.
+"""Lazy Thompson Sampling: the exact argmax of K posterior samples without drawing all of them.
 
-Thompson Sampling needs the arm with the largest of K posterior samples, not the samples.  Draw
-only the sample x of a *pivot*, the arm that led so far.  Every other arm k beats x with probability
-p_k <= b_k, a cheap bound (`beliefs`).  One uniform v decides about all of them: unless v is below
-the sum of the b_k, none beats x, and the pivot is played without a division, an exp or a draw.
+Thompson Sampling needs the arm with the largest of K posterior samples, not the samples. Draw only
+the sample x of a *pivot*, the arm that led so far. Every other arm k exceeds x with probability
+p_k <= b_k, a cheap bound (`posteriors`). One uniform v decides for all of them: unless v is below
+the sum of the b_k, none exceeds x, and the pivot is played without a division, an exp or a draw.
 
 (Only the first 10 bits of v are at hand, left over from drawing x; the others are drawn if needed.)
 
-Else (the contested agents) arms with b_k above OUTRIGHT are sampled outright.  The others are
+Otherwise (for contested agents) arms with b_k above OUTRIGHT are sampled outright. The others are
 *thinned*: walking through them, with u = 1 - v and c the product of the (1 - b_j) so far, arm k is
-a candidate once u > c (1 - b_k), which happens with probability b_k; a candidate beats the largest
-sample so far with probability p_k / b_k, and then takes a value from its tail above it.  After a
-candidate u is fresh again.  Each arm thus exceeds the running maximum with its own probability and
-law, which is what sampling it and comparing would do: the choice is exact in law.  It needs only
-that no b_k of the walk exceeds the bound of the quick test, since the walk is skipped where the
-test finds v large.
+a candidate once u > c (1 - b_k), which happens with probability b_k. A candidate exceeds the
+largest sample so far with probability p_k / b_k, and then takes a value from its tail above it.
+After a candidate u is drawn again. Each arm thus exceeds the running maximum with its own
+probability and law, as if it were sampled and compared: the choice is exact in law. The only
+condition is that no b_k of the walk exceeds the bound of the quick test, since the walk is skipped
+if the test finds v large.
 
-While arms are still hard to tell apart the walk costs more than plain vectorised draws.  A run
-therefore starts *eager*, with all K variates, and changes over as its agents settle; what decides
-is the past or the belief, never this round's random numbers, so the choice stays exact.
+While arms are close to each other the walk costs more than plain vectorised draws. A run therefore
+starts *eager*, with all K variates, and becomes *lazy* when its agents agree on the leading arm.
+The past or the belief decides, never the random numbers of this round, so the choice stays exact.
 """
 
 from __future__ import annotations
@@ -30,35 +30,36 @@ import numpy as np
 
 from posse.lab.compiled.jit import FAST_KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.philox import CONTEST, U64, next_uniform, open_stream
-from posse.lab.compiled.posteriors import BELIEFS
+from posse.lab.compiled.posteriors import POSTERIORS
 from posse.lab.compiled.signatures import CHOOSE
 
 OUTRIGHT = 1e-2
 # A draw of the walk costs about as much as `worth` vectorised ones, so a run is eager while more
-# than 1/worth of its arms are close to the leader; an eager run asks a few of its agents every
+# than 1/worth of its arms are close to the leader; an eager run probes a few of its agents every
 # fourth round.
 PROBES = U64(8)
 PROBE_EVERY = U64(4)
-# How a run draws: changing over by itself, or held to one way (benchmarks, tests).
+# The sampling mode of a run: it changes by itself between the first two; the others are fixed
+# (benchmarks, tests).
 LAZY, EAGER, ALWAYS_LAZY, ALWAYS_EAGER = (np.uint8(i) for i in range(4))
 
 
 @helper
-def settle(eager, close, worth, t, n_agents, n_arms, n_runs):
-    """After a round: how each run draws in the next one, from the number of close arms."""
+def update_sampling_modes(eager, close, worth, t, n_agents, n_arms, n_runs):
+    """Set the sampling mode of each run for the next round by the number of close arms."""
     for slot in range(n_runs):
-        asked = n_agents if eager[slot] == LAZY else min(PROBES, n_agents)
-        many = U64(close[slot]) * worth > asked * n_arms
+        n_agents_asked = n_agents if eager[slot] == LAZY else min(PROBES, n_agents)
+        many = U64(close[slot]) * worth > n_agents_asked * n_arms
         if eager[slot] == LAZY or (eager[slot] == EAGER and t % PROBE_EVERY == U64(0)):
             eager[slot] = EAGER if many else LAZY
         close[slot] = 0
 
 
 @vectorised
-def _contest(belief, state, row, level, pivot, x, threshold, u, n_arms, stream):
-    """The arm whose sample is largest, given the pivot's sample x; and the pivot of next time.
+def _resolve_contest(posterior, state, row, level, pivot, x, threshold, u, n_arms, stream):
+    """Return the arm with the largest sample, given the pivot's sample x; and the next pivot.
 
-    Arms beyond the threshold of the quick test need no look unless one that is not is thinned.
+    Arms beyond the threshold of the quick test matter only if an arm within it is thinned.
     """
     best = pivot
     top = x
@@ -66,8 +67,9 @@ def _contest(belief, state, row, level, pivot, x, threshold, u, n_arms, stream):
     n_tied = 1
     leader = pivot
     leading_mean = state[row + n_arms + pivot] / state[row + pivot]
-    least = 2.0 * math.log(belief.factor / level) * belief.spread(x)
-    for k in range(U64(0), n_arms):  # outright
+    least = 2.0 * math.log(posterior.factor / level) * posterior.spread(x)
+    # arms with a large bound are sampled outright
+    for k in range(U64(0), n_arms):
         count = state[row + k]
         total = state[row + n_arms + k]
         d = x * count - total
@@ -75,7 +77,7 @@ def _contest(belief, state, row, level, pivot, x, threshold, u, n_arms, stream):
             if d * abs(d) > least * count:
                 n_near += 1
             else:
-                drawn = belief.sample(count, total, stream)
+                drawn = posterior.sample(count, total, stream)
                 if drawn > top:
                     best = k
                     top = drawn
@@ -90,17 +92,18 @@ def _contest(belief, state, row, level, pivot, x, threshold, u, n_arms, stream):
     if n_near == 0:
         return best, leader
     c = 1.0
-    for k in range(U64(0), n_arms):  # thinned
+    # the others are thinned: most are skipped without a draw
+    for k in range(U64(0), n_arms):
         count = state[row + k]
         total = state[row + n_arms + k]
         d = x * count - total
         if d * abs(d) > least * count and k != pivot:
-            bound = belief.tail_bound(count, total, top)
+            bound = posterior.tail_bound(count, total, top)
             if u > c * (1.0 - bound):
-                beats = belief.tail(count, total, top)
+                beats = posterior.tail(count, total, top)
                 if next_uniform(stream) * bound < beats:
                     best = k
-                    top = belief.sample_tail(count, total, top, stream)
+                    top = posterior.sample_tail(count, total, top, stream)
                 u = next_uniform(stream)
                 c = 1.0
             else:
@@ -109,10 +112,10 @@ def _contest(belief, state, row, level, pivot, x, threshold, u, n_arms, stream):
 
 
 @vectorised
-def _test(state, start, step, pivots, row, scratch, size, n, n_arms):
-    """The quick test: how many arms fail d = x count - total > 0, d^2 > threshold * count.
+def _count_contenders(state, start, step, pivots, row, scratch, size, n, n_arms):
+    """Run the quick test: count the arms that fail d = x count - total > 0, d^2 > threshold count.
 
-    scratch: x, thresholds and the answer, `size` apart.
+    scratch: x, thresholds and the result, `size` apart.
     """
     use_wide_vectors()
     for i in range(U64(0), n):
@@ -130,21 +133,21 @@ def _test(state, start, step, pivots, row, scratch, size, n, n_arms):
 
 @vectorised
 def _choose_lazily(
-    belief, state, start, step, level, arms, pivots, row, thresholds, spare, scratch, stream,
+    posterior, state, start, step, level, arms, pivots, row, thresholds, spare, scratch, stream,
     n, n_arms, agent, run, t, key0, key1,
 ):  # fmt: skip
-    """The n agents from `row` on; returns how many of their arms failed the quick test."""
+    """Choose for the n agents from `row` on; returns how many arms failed the quick test."""
     use_wide_vectors()
     size = n + U64(2)
-    belief.sample_pivots(
-        belief, state, start, step, pivots, row, scratch, size, spare, stream,
+    posterior.sample_pivots(
+        posterior, state, start, step, pivots, row, scratch, size, spare, stream,
         n, n_arms, agent, run, t, key0, key1,
     )  # fmt: skip
     for i in range(U64(0), n):  # v lies between spare and one more, in 1024ths
         scratch[size + i] = thresholds[spare[i]]
     for i in range(U64(0), n):
-        scratch[size + i] *= belief.spread(scratch[i])
-    _test(state, start, step, pivots, row, scratch, size, n, n_arms)
+        scratch[size + i] *= posterior.spread(scratch[i])
+    _count_contenders(state, start, step, pivots, row, scratch, size, n, n_arms)
     n_close = 0
     for i in range(U64(0), n):
         close = scratch[size + size + i]
@@ -152,8 +155,8 @@ def _choose_lazily(
             n_close += int(close)
             open_stream(stream, agent + i, t, run, CONTEST, key0, key1)
             v = (spare[i] + next_uniform(stream)) / 1024.0
-            arms[row + i], pivots[row + i] = _contest(
-                belief, state, start + i * step, level, U64(pivots[row + i]), scratch[i],
+            arms[row + i], pivots[row + i] = _resolve_contest(
+                posterior, state, start + i * step, level, U64(pivots[row + i]), scratch[i],
                 scratch[size + i], 1.0 - v, n_arms, stream,
             )  # fmt: skip
         else:
@@ -162,27 +165,27 @@ def _choose_lazily(
 
 
 def thresholds_for(factor: float, level: float, n_arms: int) -> Any:
-    """For each lower bound of v, in 1024ths, the threshold of the quick test: (1024,).
+    """Return the threshold of the quick test for each lower bound of v, in 1024ths: (1024,).
 
-    The sum of all bounds is at most (n_arms - 1) factor exp(-threshold/2), which is v then; and
-    no bound may exceed the level above which arms are drawn outright.
+    At the threshold the sum of all bounds, at most (n_arms - 1) factor exp(-threshold/2), equals v;
+    and no bound may exceed the level above which arms are drawn outright.
     """
     least = 2.0 * math.log(factor / level)
     all_bounds = (n_arms - 1) * factor
-    rest = [max(least, 2.0 * math.log(all_bounds * 1024.0 / i)) for i in range(1, 1024)]
-    # of the first nothing passes; infinity is not for kernels compiled without it
-    return np.array([1e200, *rest])
+    thresholds = [max(least, 2.0 * math.log(all_bounds * 1024.0 / i)) for i in range(1, 1024)]
+    # nothing passes at v = 0; the kernels are compiled without infinities
+    return np.array([1e200, *thresholds])
 
 
-def _kernel_of(name, belief):
-    """Thompson Sampling for one kind of belief."""
+def _kernel_of(name, posterior):
+    """Declare the lazy Thompson Sampling kernel of one posterior."""
 
     @kernel(CHOOSE, name=f"choose_thompson_{name}", seconds=5, **FAST_KERNEL)
     def choose_thompson(
         state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
         stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
     ):  # fmt: skip
-        """Thompson Sampling (Alg. `decent_ts`), lazily, for the runs that are not eager.
+        """Choose by lazy Thompson Sampling (Alg. `decent_ts`), for the runs that are not eager.
 
         Arms whose bound exceeds `level` are drawn outright; the table is that of `thresholds_for`.
         """
@@ -195,12 +198,12 @@ def _kernel_of(name, belief):
             if eager[slot] == LAZY or eager[slot] == ALWAYS_LAZY:
                 start, step = (slot * width, U64(0)) if shared else (row * width, width)
                 close[slot] += _choose_lazily(
-                    belief, state, start, step, level, arms, pivots, row, table, spare, scratch,
+                    posterior, state, start, step, level, arms, pivots, row, table, spare, scratch,
                     stream, end - row, n_arms, row - slot * n_agents, first_run + slot, t,
                     key0, key1,
                 )  # fmt: skip
             row = end
 
 
-for _name, _belief in BELIEFS.items():
-    _kernel_of(_name, _belief)
+for _name, _posterior in POSTERIORS.items():
+    _kernel_of(_name, _posterior)

@@ -1,4 +1,4 @@
-"""The messages of `posse.Tree`: evidence over every link of a spanning tree, without its echo."""
+"""The merge kernel of `posse.Tree`: evidence over every link of a spanning tree, without echoes."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from posse.lab.compiled.kernels.merge import draw_links
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.signatures import MERGE
 
-# What the kernel is told: the prior, what an observation counts, how often a link fails.
+# Positions in the constants: the prior, the weight of an observation, the failure probability.
 COUNT, TOTAL, RATE, FAILURE = range(4)
 
 
 @vectorised
-def _exchange(state, a, b, store, at, prior, n_arms):
-    """What the agents of rows a and b tell each other, in place of what they told before.
+def _exchange_messages(state, a, b, store, at, prior, n_arms):
+    """Replace the messages between the agents of rows a and b.
 
-    store: from `at` on what a told b, then what b told a.  Each tells all it knows but for what it
-    heard from the other.
+    store: from `at` on the message from a to b, then that from b to a. A message is all evidence of
+    the sender minus the last message of the receiver.
     """
     use_wide_vectors()
-    other = at + U64(2) * n_arms
+    reverse = at + U64(2) * n_arms
     for half in range(U64(0), U64(2)):
         start = prior[half]
         shift = half * n_arms
         for k in range(shift, shift + n_arms):
-            told = store[at + k]
-            heard = store[other + k]
-            store[at + k] = (state[a + k] - start) - heard
-            store[other + k] = (state[b + k] - start) - told
+            sent_by_a = store[at + k]
+            sent_by_b = store[reverse + k]
+            store[at + k] = (state[a + k] - start) - sent_by_b
+            store[reverse + k] = (state[b + k] - start) - sent_by_a
 
 
 @vectorised
-def _add(state, row, store, at, width):
+def _add_row(state, row, store, at, width):
     """state[row + j] += store[at + j]."""
     use_wide_vectors()
     for j in range(U64(0), width):
@@ -45,12 +45,12 @@ def merge_tree(
     out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """Exchange over every link of the tree that works, then add up what each agent was told.
+    """Exchange messages over every working link of the tree, then sum what each agent received.
 
-    links: the two ends of each link of the tree; neighbours: of each link of the network that may
-    fail, which one of the tree it is, or -1.  store: of every run the evidence of its agents' own
-    rewards, N rows of (counts, totals), then for every link of the tree two rows, from the first of
-    its ends and from the second.  A row of the state is all that an agent knows, and the prior.
+    links: the two ends of each link of the tree; neighbours: for each link of the network that may
+    fail its position in the tree, or -1. store: for every run the evidence of its agents' own
+    rewards, N rows of (counts, totals), then two rows for every link of the tree, from its first
+    end and from its second. A row of the state is the prior plus all evidence of an agent.
     """
     width = U64(2) * n_arms
     n_links = U64(links.size // 2)
@@ -60,10 +60,11 @@ def merge_tree(
     changed = np.empty(n_network + U64(1), np.uint32)
     for slot in range(lo // n_agents, hi // n_agents):
         first = slot * n_agents
-        own = first * U64(3) * width
-        told = own + n_agents * width
+        own_evidence = first * U64(3) * width
+        messages = own_evidence + n_agents * width
+        # the observations of the last round join the own evidence
         for i in range(U64(0), n_agents):
-            cell = own + i * width + U64(arms[first + i])
+            cell = own_evidence + i * width + U64(arms[first + i])
             store[cell] += rate
             store[cell + n_arms] += rate * rewards[first + i]
         n_working = n_links
@@ -79,15 +80,18 @@ def merge_tree(
                     continue
             a = (first + U64(links[2 * link])) * width
             b = (first + U64(links[2 * link + 1])) * width
-            _exchange(state, a, b, store, told + U64(link) * U64(2) * width, constants, n_arms)
+            _exchange_messages(
+                state, a, b, store, messages + U64(link) * U64(2) * width, constants, n_arms
+            )
+        # the new state: prior, own evidence, and the messages of all links of an agent
         for i in range(U64(0), n_agents):
             row = (first + i) * width
             for k in range(U64(0), n_arms):
                 state[row + k] = constants[COUNT]
                 state[row + n_arms + k] = constants[TOTAL]
-            _add(state, row, store, own + i * width, width)
+            _add_row(state, row, store, own_evidence + i * width, width)
         for link in range(U64(0), n_links):
-            at = told + link * U64(2) * width
-            _add(state, (first + U64(links[U64(2) * link + U64(1)])) * width, store, at, width)
-            _add(state, (first + U64(links[U64(2) * link])) * width, store, at + width, width)
+            at = messages + link * U64(2) * width
+            _add_row(state, (first + U64(links[U64(2) * link + U64(1)])) * width, store, at, width)
+            _add_row(state, (first + U64(links[U64(2) * link])) * width, store, at + width, width)
     return False

@@ -1,6 +1,6 @@
-"""Gamma variates, many at a time: Marsaglia and Tsang's method (2000) without branches.
+"""Vectorised Gamma variates by Marsaglia and Tsang's method (2000) without branches.
 
-And samples of the beliefs that are made of one or two of them.
+And samples of the posteriors that take one or two of them: Beta, Gamma and inverse Gamma.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from posse.lab.compiled.philox import (
 
 @njit(inline="always")
 def _cube_root_gamma(shape, z):
-    """Marsaglia & Tsang's proposal for a Gamma(shape) variate, and the log of its acceptance."""
+    """Propose a Gamma(shape) variate (Marsaglia & Tsang); also the log acceptance probability."""
     d = max(shape - 1.0 / 3.0, 0.5)
     v = max(1.0 + z / math.sqrt(9.0 * d), 1e-30)
     cube = v * v * v
@@ -39,10 +39,10 @@ def _cube_root_gamma(shape, z):
 def attempt_gammas(
     columns, first, second, rejected, spare, two, n, index, t, run, purpose, key0, key1
 ):
-    """One try at Gamma variates, whose shapes are in the first column, and if `two` the second.
+    """Try to draw Gamma variates with the shapes of the first column, and if `two` the second.
 
-    Both are accepted or rejected together, which takes one uniform and is as exact.  Rejected are
-    about 2% a variate, and all shapes below 1.  `spare` gets 10 random bits each.
+    Both are accepted or rejected together, which takes one uniform and is exact too. About 2% of
+    the variates are rejected, and all shapes below 1. `spare` gets 10 random bits for each.
     """
     use_wide_vectors()
     fill_uniforms(columns, rejected, n, index, t, run, purpose + U64(16), key0, key1)
@@ -59,12 +59,12 @@ def attempt_gammas(
 
 @vectorised
 def sample_pivots(
-    belief, state, start, step, pivots, row, scratch, size, spare, stream,
+    posterior, state, start, step, pivots, row, scratch, size, spare, stream,
     n, n_arms, agent, run, t, key0, key1,
 ):  # fmt: skip
-    """A posterior sample of each agent's pivot, vectorised; and 10 random bits to spare.
+    """Draw a posterior sample of each agent's pivot, vectorised; and 10 spare random bits.
 
-    scratch: the samples, and from three sizes on three more columns to work in.
+    scratch: the samples, and from three sizes on three more columns of working memory.
     """
     use_wide_vectors()
     first = U64(3) * size
@@ -74,13 +74,13 @@ def sample_pivots(
         at = start + i * step + U64(pivots[row + i])
         scratch[first + i] = state[at]
         scratch[second + i] = state[at + n_arms]
-    # one or two Gamma variates an agent: a try for all, and what it rejects again one by one
+    # one or two Gamma variates per agent: one vectorised try, then the rejected ones one by one
     for i in range(U64(0), n):
-        shape, other = belief.shapes(scratch[first + i], scratch[second + i])
-        scratch[first + i] = shape
-        scratch[second + i] = other
+        first_shape, second_shape = posterior.shapes(scratch[first + i], scratch[second + i])
+        scratch[first + i] = first_shape
+        scratch[second + i] = second_shape
     attempt_gammas(
-        scratch, first, second, rejected, spare, belief.two_gammas, n, agent, t, run, PIVOT,
+        scratch, first, second, rejected, spare, posterior.two_gammas, n, agent, t, run, PIVOT,
         key0, key1,
     )  # fmt: skip
     for i in range(U64(0), n):
@@ -89,18 +89,18 @@ def sample_pivots(
         total = state[at + n_arms]
         if scratch[rejected + i] != 0.0:
             open_stream(stream, agent + i, t, run, PIVOT_AGAIN, key0, key1)
-            scratch[i] = belief.sample(count, total, stream)
+            scratch[i] = posterior.sample(count, total, stream)
         else:
-            scratch[i] = belief.from_gammas(
+            scratch[i] = posterior.from_gammas(
                 count, total, scratch[first + i], scratch[second + i]
             )  # fmt: skip
 
 
 @vectorised
 def sample_all(
-    belief, state, start, step, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
+    posterior, state, start, step, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
 ):
-    """Every arm of every agent, vectorised: sample k of agent i goes to scratch[i * stride + k].
+    """Sample every arm of every agent, vectorised: to scratch[i * stride + k].
 
     The stride is even, so that an agent's variates are whole pairs.
     """
@@ -112,12 +112,14 @@ def sample_all(
         at = i * stride
         for k in range(U64(0), stride):
             arm = min(k, n_arms - U64(1))
-            shape, other = belief.shapes(state[row + arm], state[row + n_arms + arm])
-            scratch[at + k] = shape
-            scratch[size + at + k] = other
+            first_shape, second_shape = posterior.shapes(
+                state[row + arm], state[row + n_arms + arm]
+            )
+            scratch[at + k] = first_shape
+            scratch[size + at + k] = second_shape
     attempt_gammas(
-        scratch, U64(0), size, size + size, spare, belief.two_gammas, size, agent * stride, t, run,
-        ALL_ARMS, key0, key1,
+        scratch, U64(0), size, size + size, spare, posterior.two_gammas, size, agent * stride,
+        t, run, ALL_ARMS, key0, key1,
     )  # fmt: skip
     for i in range(U64(0), n):
         row = start + i * step
@@ -130,8 +132,8 @@ def sample_all(
                 if not opened:
                     open_stream(stream, agent + i, t, run, CONTEST, key0, key1)
                     opened = True
-                scratch[at + k] = belief.sample(count, total, stream)
+                scratch[at + k] = posterior.sample(count, total, stream)
             else:
-                scratch[at + k] = belief.from_gammas(
+                scratch[at + k] = posterior.from_gammas(
                     count, total, scratch[at + k], scratch[size + at + k]
                 )

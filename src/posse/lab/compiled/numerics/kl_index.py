@@ -6,42 +6,42 @@ import math
 
 from posse.lab.compiled.jit import helper
 
-# The kinds of `posse.algorithms.rivals.kl_index.kind_of`, in its order.
+# The kinds of `posse.algorithms.rivals.kl_index.divergence_kind`, in its order.
 GAUSSIAN, UNKNOWN_VARIANCE, BERNOULLI, POISSON, EXPONENTIAL = range(5)
 # An index above all others, where infinities are not allowed.
 FIRST = 1e300
-# Where the table of GosInE and Dist-UCB keeps its constants: the kind of divergence (below 0: the
-# published index, whose width is sqrt(level / n)) and its sigma; then what each agent has itself.
+# Positions in the table of GosInE and Dist-UCB: the kind of divergence (below 0: the published
+# index, whose width is sqrt(level / n)) and its sigma; then a number of each agent.
 KIND, SIGMA, OWN = range(3)
 _STEPS = 60
-# Of what is solved for: after a smaller step the next would be below rounding.
+# The relative size of the last Newton step: the next would be below rounding.
 _CLOSE = 1e-9
 
 
 @helper
 def _poisson_bound(p, radius):
-    """The x of x^2/(2 (p + x)) = radius."""
+    """Solve x^2/(2 (p + x)) = radius."""
     return radius + math.sqrt(radius * (radius + 2.0 * p))
 
 
 @helper
 def _above_bernoulli(p, radius):
     """The x above p with kl(p, p + x) = radius, from above."""
-    rest = 1.0 - p
-    if rest <= 0.0:
+    complement = 1.0 - p
+    if complement <= 0.0:
         return 0.0
     if p <= 0.0:
         return -math.expm1(-radius)
-    entropy = -p * math.log(p) - rest * math.log(rest)
+    entropy = -p * math.log(p) - complement * math.log(complement)
     x = min(math.sqrt(radius / 2.0), _poisson_bound(p, radius))
-    x = min(x, rest - math.exp(-(radius + entropy) / rest))
+    x = min(x, complement - math.exp(-(radius + entropy) / complement))
     for _ in range(_STEPS):
-        if x <= 0.0 or x >= rest:
+        if x <= 0.0 or x >= complement:
             break
-        kl = -p * math.log1p(x / p) - rest * math.log1p(-x / rest)
-        step = (kl - radius) * (p + x) * (rest - x) / x
+        kl = -p * math.log1p(x / p) - complement * math.log1p(-x / complement)
+        step = (kl - radius) * (p + x) * (complement - x) / x
         x = max(x - step, 0.0)
-        if abs(step) <= _CLOSE * min(x, rest - x):
+        if abs(step) <= _CLOSE * min(x, complement - x):
             break
     return x
 
@@ -64,7 +64,7 @@ def _above_poisson(p, radius):
 
 @helper
 def _times_exponential(radius):
-    """How many times the mean lies the index of exponential rewards."""
+    """Return the ratio of index to mean of exponential rewards."""
     s = min(radius + 1.0, _poisson_bound(1.0, radius))
     for _ in range(_STEPS):
         if s <= 0.0:
@@ -78,7 +78,7 @@ def _times_exponential(radius):
 
 @helper
 def kl_index(kind, parameter, mean, count, level):
-    """The largest q with count kl(mean, q) <= level; parameter: sigma, where the kind has one."""
+    """Return the largest q with count kl(mean, q) <= level; parameter: sigma, if any."""
     if count <= 0.0:
         return FIRST
     radius = max(level, 0.0) / count
@@ -97,7 +97,7 @@ def kl_index(kind, parameter, mean, count, level):
 
 @helper
 def _stays_below(kind, p, radius, best):
-    """Whether the index of a mean p lies below `best` for certain, without solving for it."""
+    """Whether the index of a mean p is certainly below `best`, without solving for it."""
     if p >= best:
         return False
     if kind == BERNOULLI:
@@ -121,10 +121,10 @@ def _stays_below(kind, p, radius, best):
 
 @helper
 def kl_score(kind, parameter, mean, count, level, best):
-    """`kl_index`, or less than `best` where it cannot reach that, the best index so far.
+    """Return `kl_index`, or a number below `best` if it cannot reach the best index so far.
 
-    Most arms cannot: told so by a square root or two logarithms, where solving takes ten. Best
-    asked for first of the arm that was played last.
+    A square root or two logarithms exclude most arms, while solving takes ten. So callers start
+    with the arm that was played last, which makes `best` large.
     """
     if count > 0.0 and kind >= BERNOULLI:
         p = max(mean, 0.0) if kind != BERNOULLI else min(max(mean, 0.0), 1.0)
@@ -135,7 +135,7 @@ def kl_score(kind, parameter, mean, count, level, best):
 
 @helper
 def index_score(table, mean, count, level, best):
-    """The published index, or that of the family where it reaches the best so far."""
+    """Return the published index, or the KL index if it can reach the best so far."""
     if count <= 0.0:
         return FIRST
     if table[KIND] < 0.0:

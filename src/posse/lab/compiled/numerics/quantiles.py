@@ -1,4 +1,4 @@
-"""Quantiles of beliefs, by search."""
+"""Quantiles of posteriors by root finding."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ _TINY = 1e-300  # quantiles below are 0, as they are or nearly are for floats
 
 
 @helper
-def upper_quantile(belief, count, total, level, start):
-    """The x with P(mean > x) = level, for means above 0.
+def upper_quantile(posterior, count, total, level, start):
+    """Find x with P(mean > x) = level, for means above 0.
 
-    Halley's method on the logarithm of the tail, kept inside a shrinking bracket; three steps or
-    so from a start nearby.  While an end of the bracket is that of the range, steps towards it are
-    factors, each the square of the last: of small shapes quantiles may be 1e-200 or 1e200.
+    Halley's method on the logarithm of the tail, inside a shrinking bracket; about three steps from
+    a start nearby. While an end of the bracket is that of the range, steps towards it are factors,
+    each the square of the last: quantiles of small shapes may be 1e-200 or 1e200.
     """
     low = 0.0
-    high = belief.highest
+    high = posterior.highest
     x = start if low < start < high else total / count
     target = math.log(level)
     reach = 2.0
     for _ in range(200):
-        above = belief.tail(count, total, x)
+        above = posterior.tail(count, total, x)
         if above < level:
             if x <= _TINY:
                 return 0.0
             high = x
         else:
             low = x
-        density, log_slope = belief.density(count, total, x)
+        density, log_slope = posterior.density(count, total, x)
         following = math.nan
         if above > 0.0 and density > 0.0:
             hazard = density / above

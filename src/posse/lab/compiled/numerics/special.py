@@ -11,7 +11,7 @@ _LARGE = 1e6
 
 
 @helper
-def _stirling(a):
+def _stirling_error(a):
     """lgamma(a) - [(a - 1/2) log a - a + log(2 pi)/2], for a >= 10."""
     i = 1.0 / a
     z = i * i
@@ -38,18 +38,19 @@ def _log_minus(x, mean):
 @helper
 def beta_prefix(a, b, x):
     """x^a (1 - x)^b / B(a, b), for 0 < x < 1."""
+    # large shapes: the peak by Stirling's formula, so that no large logarithms cancel
     if a >= 10.0 and b >= 10.0:
         n = a + b
         mean = a / n
         exponent = a * _log_minus(x, mean) + b * _log_minus(1.0 - x, 1.0 - mean)
-        exponent += _stirling(n) - _stirling(a) - _stirling(b)
+        exponent += _stirling_error(n) - _stirling_error(a) - _stirling_error(b)
         return math.exp(exponent) * math.sqrt(a * (b / n) / (2.0 * math.pi))
     small = min(a, b)
     large = max(a, b)
     if large >= 10.0:  # the difference of two large lgammas would lose their digits
         n = a + b
         rise = (large - 0.5) * math.log1p(small / large) + small * math.log(n) - small
-        log_beta = math.lgamma(small) - (rise + _stirling(n) - _stirling(large))
+        log_beta = math.lgamma(small) - (rise + _stirling_error(n) - _stirling_error(large))
     else:
         log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
     return math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta)
@@ -93,6 +94,7 @@ def beta_tails(a, b, x):
     if x >= 1.0:
         return 1.0, 0.0
     prefix = beta_prefix(a, b, x)
+    # the continued fraction converges fast below the mean; above it the other tail is computed
     if x < (a + 1.0) / (a + b + 2.0):
         below = prefix * _beta_fraction(a, b, x) / a
         return below, 1.0 - below
@@ -104,7 +106,7 @@ def beta_tails(a, b, x):
 def gamma_prefix(a, x):
     """x^a e^-x / Gamma(a), for x > 0."""
     if a >= 10.0:
-        exponent = a * _log_minus(x, a) - _stirling(a)
+        exponent = a * _log_minus(x, a) - _stirling_error(a)
         return math.exp(exponent) * math.sqrt(a / (2.0 * math.pi))
     return math.exp(a * math.log(x) - x - math.lgamma(a))
 

@@ -1,6 +1,6 @@
-"""The kinds of belief the kernels know, each read from a pair (count, total).
+"""The posteriors of the compiled engine, each a function of a pair (count, total).
 
-| belief        | families           | count       | total            | the mean is                |
+| posterior     | families           | count       | total            | the mean is                |
 |---------------|--------------------|-------------|------------------|----------------------------|
 | GAUSSIAN      | Gaussian           | precision   | precision * mean | N(total/count, 1/count)    |
 | BETA          | Bernoulli, Bounded | alpha + beta| alpha            | Beta(total, count - total) |
@@ -12,15 +12,23 @@ from posse.lab.compiled.posteriors.beta import BETA
 from posse.lab.compiled.posteriors.gamma import GAMMA
 from posse.lab.compiled.posteriors.gaussian import GAUSSIAN
 from posse.lab.compiled.posteriors.inverse_gamma import INVERSE_GAMMA
-from posse.lab.compiled.posteriors.posterior import Belief
+from posse.lab.compiled.posteriors.posterior import Posterior
 
-__all__ = ["BELIEFS", "BETA", "GAMMA", "GAUSSIAN", "INVERSE_GAMMA", "Belief", "named"]
+__all__ = [
+    "BETA",
+    "GAMMA",
+    "GAUSSIAN",
+    "INVERSE_GAMMA",
+    "POSTERIORS",
+    "Posterior",
+    "find_posterior",
+]
 
-BELIEFS: dict[str, Belief] = {
-    belief.name: belief for belief in (GAUSSIAN, BETA, GAMMA, INVERSE_GAMMA)
+POSTERIORS: dict[str, Posterior] = {
+    posterior.name: posterior for posterior in (GAUSSIAN, BETA, GAMMA, INVERSE_GAMMA)
 }
 
 
-def named(name: str) -> Belief:
-    """The kind of this name."""
-    return BELIEFS[name]
+def find_posterior(name: str) -> Posterior:
+    """Return the posterior of this name."""
+    return POSTERIORS[name]

@@ -1,4 +1,4 @@
-"""Beta beliefs: the mean is Beta(total, count - total)."""
+"""Beta posterior: the mean is Beta(total, count - total)."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
 from posse.lab.compiled.numerics.normal_scores import tail_score
 from posse.lab.compiled.numerics.special import beta_prefix, beta_tails
 from posse.lab.compiled.philox import log, next_gamma, next_uniform
-from posse.lab.compiled.posteriors.posterior import Belief
+from posse.lab.compiled.posteriors.posterior import Posterior
 
 
 @helper
 def beta_mean(count, total):
-    """The mean's expectation."""
+    """Return the expectation of the mean."""
     return total / count
 
 
 @vectorised
 def beta_spread(x):
-    """The variance-like factor of the common tail bound at x."""
+    """Return the variance-like factor of the common tail bound at x."""
     return x * (1.0 - x) if x < 0.5 else 0.25
 
 
 @helper
 def beta_sample(count, total, stream):
-    """One draw of the mean."""
+    """Draw the mean once."""
     successes = next_gamma(stream, total)
     failures = next_gamma(stream, count - total)
     both = successes + failures
@@ -37,7 +37,7 @@ def beta_sample(count, total, stream):
 
 @helper
 def beta_tail(count, total, x):
-    """P(mean > x)."""
+    """Return P(mean > x)."""
     return beta_tails(total, count - total, x)[1]
 
 
@@ -76,7 +76,7 @@ def beta_sample_tail(count, total, x, stream):
 
 @helper
 def beta_density(count, total, x):
-    """The density of the mean at x, and the slope of its logarithm."""
+    """Return the density of the mean at x, and the slope of its logarithm."""
     a = total
     b = count - total
     return beta_prefix(a, b, x) / (x * (1.0 - x)), (a - 1.0) / x - (b - 1.0) / (1.0 - x)
@@ -84,61 +84,63 @@ def beta_density(count, total, x):
 
 @vectorised
 def beta_start(count, total, score):
-    """A point near the quantile of a standard normal score.
+    """Return a point near the quantile of a standard normal score.
 
     P(mean > x) is P(B < total) with B binomial of count - 1 trials of chance x.  Its expansion of
     Cornish and Fisher to third order, with total - 1/2 for continuity, is a quadratic in x:
-    (m x - c)^2 = score^2 (trials x (1 - x) + rest).
+    (m x - c)^2 = score^2 (trials x (1 - x) + correction).
     """
     square = score * score
     shift = (square - 1.0) / 6.0
     trials = count - 1.0 + (7.0 - square) / 18.0
-    rest = square * (4.0 - square) / 36.0
+    correction = square * (4.0 - square) / 36.0
     m = count - 1.0 - 2.0 * shift
     c = total - 0.5 - shift
     p = square * trials
     a = m * m + p
-    root = math.sqrt(max(p * (c * (m - c) + 0.25 * p) + a * rest, 0.0))
+    root = math.sqrt(max(p * (c * (m - c) + 0.25 * p) + a * correction, 0.0))
     root = root if score > 0.0 else -root
     return min(max((m * c + 0.5 * p + root) / a, 1e-9), 1.0 - 1e-9)
 
 
 @vectorised
 def beta_near_score(count, total, x):
-    """About the normal score of P(mean > x), its slope in x, a bound of the error."""
+    """Approximate the normal score of P(mean > x); also its slope in x and an error bound."""
     inline_here()
     failures = count - total
     d = x * count - total
-    rest = 1.0 - x
+    complement = 1.0 - x
     safe = max(failures, 1e-20)
-    # one division an arm
-    each = 1.0 / count
+    # reciprocals first: they are shared by several terms
+    per_count = 1.0 / count
     per_x = 1.0 / x
-    per_rest = 1.0 / rest
-    fall = total * log(total * each * per_x) + failures * log(safe * each * per_rest)
-    slope = d * per_x * per_rest
+    per_complement = 1.0 / complement
+    fall = total * log(total * per_count * per_x) + failures * log(
+        safe * per_count * per_complement
+    )
+    slope = d * per_x * per_complement
     return tail_score(fall, d * d * count, total * safe, slope, min(total, failures), d > 0.0)
 
 
 @helper
 def beta_is_log_concave(count, total):
-    """Whether the density is, so that 1/e of it lies above total/count."""
+    """Whether the density is log-concave, so that 1/e of the mass lies above total/count."""
     return total >= 1.0 and count - total >= 1.0
 
 
 @vectorised
 def beta_shapes(count, total):
-    """The shapes of the Gamma variates that make a draw."""
+    """Return the shapes of the Gamma variates of a draw."""
     return total, count - total
 
 
 @vectorised
 def beta_from_gammas(count, total, first, second):
-    """The draw that Gamma variates make."""
+    """Return the draw given its Gamma variates."""
     return first / (first + second)
 
 
-BETA = Belief(
+BETA = Posterior(
     name="BETA",
     factor=1.0,
     highest=1.0,

@@ -1,4 +1,4 @@
-"""Gamma beliefs: the mean is Gamma(total) / count."""
+"""Gamma posterior: the mean is Gamma(total) / count."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
 from posse.lab.compiled.numerics.normal_scores import tail_score
 from posse.lab.compiled.numerics.special import gamma_prefix, gamma_tails
 from posse.lab.compiled.philox import log, next_gamma, next_uniform
-from posse.lab.compiled.posteriors.posterior import Belief
+from posse.lab.compiled.posteriors.posterior import Posterior
 
 
 @helper
 def gamma_mean(count, total):
-    """The mean's expectation."""
+    """Return the expectation of the mean."""
     return total / count
 
 
 @vectorised
 def gamma_spread(x):
-    """The variance-like factor of the common tail bound at x."""
+    """Return the variance-like factor of the common tail bound at x."""
     return x
 
 
 @helper
 def gamma_sample(count, total, stream):
-    """One draw of the mean."""
+    """Draw the mean once."""
     return next_gamma(stream, total) / count
 
 
 @helper
 def gamma_tail(count, total, x):
-    """P(mean > x)."""
+    """Return P(mean > x)."""
     return gamma_tails(total, x * count)[1]
 
 
@@ -61,20 +61,20 @@ def gamma_sample_tail(count, total, x, stream):
 
 @helper
 def gamma_density(count, total, x):
-    """The density of the mean at x, and the slope of its logarithm."""
+    """Return the density of the mean at x, and the slope of its logarithm."""
     return gamma_prefix(total, x * count) / x, (total - 1.0) / x - count
 
 
 @vectorised
 def gamma_start(count, total, score):
-    """A point near the quantile of a standard normal score."""
+    """Return a point near the quantile of a standard normal score."""
     root = 1.0 - 1.0 / (9.0 * total) + score / (3.0 * math.sqrt(total))  # Wilson and Hilferty
     return total / count * (root * root * root if root > 0.1 else 1.0)
 
 
 @vectorised
 def gamma_near_score(count, total, x):
-    """About the normal score of P(mean > x), its slope in x, a bound of the error."""
+    """Approximate the normal score of P(mean > x); also its slope in x and an error bound."""
     inline_here()
     d = x * count - total
     fall = d - total * log(x * count / total)
@@ -83,23 +83,23 @@ def gamma_near_score(count, total, x):
 
 @helper
 def gamma_is_log_concave(count, total):
-    """Whether the density is, so that 1/e of it lies above total/count."""
+    """Whether the density is log-concave, so that 1/e of the mass lies above total/count."""
     return total >= 1.0
 
 
 @vectorised
 def gamma_shapes(count, total):
-    """The shapes of the Gamma variates that make a draw."""
+    """Return the shapes of the Gamma variates of a draw."""
     return total, 0.0
 
 
 @vectorised
 def gamma_from_gammas(count, total, first, second):
-    """The draw that Gamma variates make."""
+    """Return the draw given its Gamma variates."""
     return first / count
 
 
-GAMMA = Belief(
+GAMMA = Posterior(
     name="GAMMA",
     factor=1.0,
     highest=math.inf,

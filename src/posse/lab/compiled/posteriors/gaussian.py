@@ -1,4 +1,4 @@
-"""Gaussian beliefs: the mean is N(total/count, 1/count)."""
+"""Gaussian posterior: the mean is N(total/count, 1/count)."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from posse.lab.compiled.philox import (
     next_normal,
     next_uniform,
 )
-from posse.lab.compiled.posteriors.posterior import Belief
+from posse.lab.compiled.posteriors.posterior import Posterior
 
 
 @helper
 def gaussian_mean(count, total):
-    """The mean's expectation."""
+    """Return the expectation of the mean."""
     return total / count
 
 
 @vectorised
 def gaussian_spread(x):
-    """The variance-like factor of the common tail bound at x."""
+    """Return the variance-like factor of the common tail bound at x."""
     return 1.0
 
 
 @helper
 def gaussian_sample(count, total, stream):
-    """One draw of the mean."""
+    """Draw the mean once."""
     return (total + next_normal(stream) * math.sqrt(count)) / count
 
 
 @helper
 def gaussian_tail(count, total, x):
-    """P(mean > x)."""
+    """Return P(mean > x)."""
     return 0.5 * math.erfc((x * count - total) / math.sqrt(2.0 * count))
 
 
@@ -63,7 +63,7 @@ def gaussian_sample_tail(count, total, x, stream):
 
 @helper
 def gaussian_density(count, total, x):
-    """The density of the mean at x, and the slope of its logarithm."""
+    """Return the density of the mean at x, and the slope of its logarithm."""
     d = x * count - total
     height = math.sqrt(count / (2.0 * math.pi)) * math.exp(-0.5 * d * d / count)
     return height, -d
@@ -71,33 +71,33 @@ def gaussian_density(count, total, x):
 
 @vectorised
 def gaussian_start(count, total, score):
-    """A point near the quantile of a standard normal score."""
+    """Return a point near the quantile of a standard normal score."""
     return (total + score * math.sqrt(count)) / count
 
 
 @vectorised
 def gaussian_near_score(count, total, x):
-    """The normal score of P(mean > x), its slope in x, a bound of the error."""
+    """Return the normal score of P(mean > x), its slope in x and an error bound."""
     root = math.sqrt(count)
     return (x * count - total) / root, root, 1e-12
 
 
 @helper
 def gaussian_is_log_concave(count, total):
-    """Whether the density is, so that 1/e of it lies above total/count."""
+    """Whether the density is log-concave, so that 1/e of the mass lies above total/count."""
     return True
 
 
 @vectorised
 def gaussian_sample_pivots(
-    belief, state, start, step, pivots, row, scratch, size, spare, stream,
+    posterior, state, start, step, pivots, row, scratch, size, spare, stream,
     n, n_arms, agent, run, t, key0, key1,
 ):  # fmt: skip
-    """See `gammas.sample_pivots`."""
+    """Draw a sample of each agent's pivot; see `gamma_variates.sample_pivots`."""
     use_wide_vectors()
     first = U64(3) * size
     second = U64(4) * size
-    # first, since it may write a little beyond its column
+    # first, since it may write beyond its column (ROOM)
     fill_normals_and_bits(scratch, spare, n, agent, t, run, PIVOT, key0, key1)
     for i in range(U64(0), n):
         at = start + i * step + U64(pivots[row + i])
@@ -111,9 +111,9 @@ def gaussian_sample_pivots(
 
 @vectorised
 def gaussian_sample_all(
-    belief, state, start, step, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
+    posterior, state, start, step, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
 ):
-    """See `gammas.sample_all`."""
+    """Sample every arm of every agent; see `gamma_variates.sample_all`."""
     use_wide_vectors()
     stride = (n_arms + U64(1)) & ~U64(1)
     fill_normals(scratch, U64(0), n * stride, agent * stride, t, run, ALL_ARMS, key0, key1)
@@ -126,7 +126,7 @@ def gaussian_sample_all(
             scratch[at + k] = (total + scratch[at + k] * math.sqrt(count)) / count
 
 
-GAUSSIAN = Belief(
+GAUSSIAN = Posterior(
     name="GAUSSIAN",
     factor=0.5,
     highest=math.inf,

@@ -1,4 +1,4 @@
-"""Inverse-Gamma beliefs: the mean is total / Gamma(count)."""
+"""Inverse-Gamma posterior: the mean is total / Gamma(count)."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
 from posse.lab.compiled.numerics.normal_scores import tail_score
 from posse.lab.compiled.numerics.special import gamma_prefix, gamma_tails
 from posse.lab.compiled.philox import log, next_gamma, next_uniform
-from posse.lab.compiled.posteriors.posterior import Belief
+from posse.lab.compiled.posteriors.posterior import Posterior
 
 
 @helper
 def inverse_gamma_mean(count, total):
-    """The mean's expectation."""
+    """Return the expectation of the mean."""
     return total / (count - 1.0)
 
 
 @vectorised
 def inverse_gamma_spread(x):
-    """The variance-like factor of the common tail bound at x."""
+    """Return the variance-like factor of the common tail bound at x."""
     return x * x
 
 
 @helper
 def inverse_gamma_sample(count, total, stream):
-    """One draw of the mean."""
+    """Draw the mean once."""
     return total / next_gamma(stream, count)
 
 
 @helper
 def inverse_gamma_tail(count, total, x):
-    """P(mean > x)."""
+    """Return P(mean > x)."""
     if x <= 0.0:
         return 1.0
     return gamma_tails(count, total / x)[0]
@@ -60,21 +60,21 @@ def inverse_gamma_sample_tail(count, total, x, stream):
 
 @helper
 def inverse_gamma_density(count, total, x):
-    """The density of the mean at x, and the slope of its logarithm."""
+    """Return the density of the mean at x, and the slope of its logarithm."""
     w = total / x
     return gamma_prefix(count, w) / x, (w - (count + 1.0)) / x
 
 
 @vectorised
 def inverse_gamma_start(count, total, score):
-    """A point near the quantile of a standard normal score."""
+    """Return a point near the quantile of a standard normal score."""
     root = 1.0 - 1.0 / (9.0 * count) - score / (3.0 * math.sqrt(count))  # Wilson and Hilferty
     return total / count / (root * root * root if root > 0.1 else 1.0)
 
 
 @vectorised
 def inverse_gamma_near_score(count, total, x):
-    """About the normal score of P(mean > x), its slope in x, a bound of the error."""
+    """Approximate the normal score of P(mean > x); also its slope in x and an error bound."""
     inline_here()
     w = total / x
     d = count - w
@@ -84,23 +84,24 @@ def inverse_gamma_near_score(count, total, x):
 
 @helper
 def inverse_gamma_is_log_concave(count, total):
-    """Whether the density is, so that 1/e of it lies above total/count."""
-    return True  # the Gamma variate is, whose lower tail this is: its shape is above 1
+    """Whether the density is log-concave, so that 1/e of the mass lies above total/count."""
+    # its upper tail is the lower tail of a Gamma variate, log-concave since the shape is above 1
+    return True
 
 
 @vectorised
 def inverse_gamma_shapes(count, total):
-    """The shapes of the Gamma variates that make a draw."""
+    """Return the shapes of the Gamma variates of a draw."""
     return count, 0.0
 
 
 @vectorised
 def inverse_gamma_from_gammas(count, total, first, second):
-    """The draw that Gamma variates make."""
+    """Return the draw given its Gamma variates."""
     return total / first
 
 
-INVERSE_GAMMA = Belief(
+INVERSE_GAMMA = Posterior(
     name="INVERSE_GAMMA",
     factor=1.0,
     highest=math.inf,

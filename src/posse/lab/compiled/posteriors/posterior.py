@@ -1,11 +1,11 @@
-"""What kernels know of a kind of belief: a record of small functions, one record a kind.
+"""The record of a posterior: the small functions that policy kernels call.
 
-Every family with a kernel keeps two numbers per arm, and both equations of the paper act alike on
-them: an observation y adds rate to the count and rate * y to the total, a merge averages both.
+Every family with a kernel stores two numbers per arm, and both equations of the paper act on them
+alike: an observation y adds rate to the count and rate * y to the total, a merge averages both.
 
-For every kind P(mean > x) <= factor exp(-d^2 / (2 spread(x) count)) with d = x count - total > 0:
-Chernoff's bound, its exponent bounded from below by a parabola.  It needs no division and no exp to
-compare with a threshold.
+Every posterior has P(mean > x) <= factor exp(-d^2 / (2 spread(x) count)), d = x count - total > 0:
+Chernoff's bound, its exponent bounded from below by a parabola. Comparing it with a threshold needs
+no division and no exp.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from numba.extending import (
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
-    """One kind of belief about a mean, read from a pair (count, total).
+class Posterior:
+    """The posterior law of a mean, as functions of a pair (count, total).
 
-    Policies are compiled once for each kind, with only its own functions.  These have names of
-    their own, since numba tells apart by them what it links.
+    Policies are compiled once for each posterior, with its own functions only. These functions have
+    distinct names, since numba distinguishes by name what it links.
     """
 
     name: str
     factor: float  # of the common tail bound
-    highest: float  # the end of the range of the mean, 1 or infinity; the other is 0 if it is used
-    worth: int  # vectorised draws that cost as much as one of `sample`
+    highest: float  # upper end of the range of the mean, 1 or infinity
+    worth: int  # vectorised draws that cost as much as one scalar draw
     mean: Any  # (count, total): the mean's expectation
     spread: Any  # (x): the variance-like factor of the common tail bound at x
     sample: Any  # (count, total, stream): one draw of the mean
@@ -53,58 +53,61 @@ class Belief:
     # (count, total, x): about the normal score of P(mean > x), its slope in x, and a bound of its
     # error (UNKNOWN where there is none)
     near_score: Any
-    is_log_concave: Any  # (count, total): whether the density is, so that 1/e lies above the mean
+    is_log_concave: Any  # (count, total): then 1/e of the mass lies above the mean
     two_gammas: bool  # whether a draw takes two Gamma variates, and not one
-    shapes: Any  # (count, total): their shapes; of kinds that are not drawn by Gammas None
+    shapes: Any  # (count, total): their shapes; None if draws take no Gammas
     from_gammas: Any  # (count, total, first, second): the draw
-    sample_pivots: Any  # many draws at once, one arm an agent (see `gammas`)
+    sample_pivots: Any  # many draws at once, one arm an agent (see `gamma_variates`)
     sample_all: Any  # many draws at once, all arms
 
     def __reduce__(self) -> Any:
-        # by name: numba's cache asks for the same bytes in every process
-        from posse.lab.compiled.posteriors import named
+        # by name, since numba's cache needs the same bytes in every process
+        from posse.lab.compiled.posteriors import find_posterior
 
-        return named, (self.name,)
-
-
-class BeliefType(types.Opaque):  # type: ignore[misc]
-    """A kind as kernels see it: a type of its own, all of which is known when they are compiled."""
-
-    def __init__(self, belief: Belief) -> None:
-        self.belief = belief
-        super().__init__(f"Belief({belief.name})")
+        return find_posterior, (self.name,)
 
 
-@typeof_impl.register(Belief)
-def _type_of(belief, context):
-    return BeliefType(belief)
+class PosteriorType(types.Opaque):  # type: ignore[misc]
+    """The numba type of a posterior: one type per posterior, a compile-time constant."""
+
+    def __init__(self, posterior: Posterior) -> None:
+        self.posterior = posterior
+        super().__init__(f"Posterior({posterior.name})")
 
 
-register_model(BeliefType)(models.OpaqueModel)
+# How numba treats a posterior: a type with constant attributes, and no data at run time.
 
 
-@lower_constant(BeliefType)
-def _constant(context, builder, kind, belief):
+@typeof_impl.register(Posterior)
+def _type_of(posterior, context):
+    return PosteriorType(posterior)
+
+
+register_model(PosteriorType)(models.OpaqueModel)
+
+
+@lower_constant(PosteriorType)
+def _lower_constant(context, builder, kind, posterior):
     return context.get_dummy_value()
 
 
-@unbox(BeliefType)
-def _unbox(kind, belief, c):
+@unbox(PosteriorType)
+def _unbox_posterior(kind, posterior, c):
     return NativeValue(c.context.get_dummy_value())
 
 
 @infer_getattr
 class _Attributes(AttributeTemplate):  # type: ignore[misc]
-    key = BeliefType
+    key = PosteriorType
 
     def generic_resolve(self, kind, name):
-        return self.context.resolve_value_type(getattr(kind.belief, name))
+        return self.context.resolve_value_type(getattr(kind.posterior, name))
 
 
-@lower_getattr_generic(BeliefType)
-def _attribute(context, builder, kind, value, name):
-    attribute = getattr(kind.belief, name)
+@lower_getattr_generic(PosteriorType)
+def _lower_attribute(context, builder, kind, value, name):
+    attribute = getattr(kind.posterior, name)
     if isinstance(attribute, Dispatcher):  # called by its type
         return context.get_dummy_value()
-    known = context.typing_context.resolve_value_type(attribute)
-    return context.get_constant_generic(builder, known, attribute)
+    attribute_type = context.typing_context.resolve_value_type(attribute)
+    return context.get_constant_generic(builder, attribute_type, attribute)

@@ -1,13 +1,10 @@
-"""Server-sent events: every view of a swarm to its viewers, as it is taken.
-
-A viewer is sent the next views when it has taken the last, so that a slow one costs no memory; one
-that takes none for ten seconds is dropped.
-"""
+"""The HTTP server of a demonstration's page: assets, views as server-sent events, buttons."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from urllib.parse import parse_qs
 
@@ -25,98 +22,86 @@ from posse.live.http.access_control import (
     refuse_request,
     send_response,
 )
+from posse.live.http.event_stream import stream_events
 from posse.live.http.page import CONTENT_TYPES, HEADERS
 from posse.live.http.protocol import ServerLimits
 from posse.live.http.responses import RequestRefused, Response, error_response, json_response
 from posse.live.http.server import Server
 
-MOST = 20  # viewers
-PATIENCE = 10.0  # seconds in which a viewer must take what it is sent
-HEARTBEAT = 2.0  # seconds after which a stream without news says that it is there
-CROWDED = f"{MOST} others watch this swarm already: ask for its views once a second"
+MAX_VIEWERS = 20
+HEARTBEAT_SECONDS = 2.0  # a stream without changes sends a comment after this time
+TOO_MANY_VIEWERS = f"{MAX_VIEWERS} viewers watch this swarm already: request /v1/views every second"
 
 
-class Streams:
-    """The viewers of a ring; for one event loop."""
+class ViewStreams:
+    """Streams of the views to all viewers; for one event loop."""
 
-    def __init__(self, ring: ViewLog) -> None:
-        self._ring = ring
-        self._viewers: set[asyncio.Event] = set()  # each is set when there is news
+    def __init__(self, views: ViewLog) -> None:
+        self._views = views
+        self._wakeups: set[asyncio.Event] = set()  # one of each viewer, set after a new view
         self._loop: asyncio.AbstractEventLoop | None = None
-        ring.subscribe(self._wake)
+        views.subscribe(self._wake_viewers)
 
     def end_streams(self) -> None:
-        """Let all viewers go, from any thread."""
-        self._ring.close()
+        """End all streams, from any thread."""
+        self._views.close()
 
-    async def serve(self, after: int, receive: Receive, send: Send) -> None:
-        """Stream what comes after a view, until the viewer leaves, is too slow, or all ends."""
+    async def stream_to_viewer(self, after: int, receive: Receive, send: Send) -> None:
+        """Stream the views after a number until the viewer leaves, is too slow, or all ends."""
         self._loop = asyncio.get_running_loop()
-        if len(self._viewers) >= MOST:
-            raise RequestRefused(503, "too_many_viewers", CROWDED)
-        kind = [(b"content-type", b"text/event-stream; charset=utf-8")]
-        await send({"type": "http.response.start", "status": 200, "headers": kind})
-        news = asyncio.Event()
-        left = asyncio.ensure_future(_until_gone(receive))
-        left.add_done_callback(lambda _: news.set())
-        self._viewers.add(news)
+        if len(self._wakeups) >= MAX_VIEWERS:
+            raise RequestRefused(503, "too_many_viewers", TOO_MANY_VIEWERS)
+        wakeup = asyncio.Event()
+        self._wakeups.add(wakeup)
         try:
-            await self._stream(after, news, left, send)
-        except TimeoutError:
-            pass  # too slow: the connection is closed, for the answer has no end
+            # too slow: the connection is closed, for the response has not ended
+            with suppress(TimeoutError):
+                await stream_events(receive, send, self._list_views(after, wakeup))
         finally:
-            self._viewers.discard(news)
-            left.cancel()
+            self._wakeups.discard(wakeup)
 
-    async def _stream(
-        self, after: int, news: asyncio.Event, left: asyncio.Future[None], send: Send
-    ) -> None:
+    async def _list_views(self, after: int, wakeup: asyncio.Event) -> AsyncGenerator[bytes, None]:
         ended = False
-        while not (ended or left.done()):
-            news.clear()
-            ended = self._ring.ended  # asked first: the last view comes before the end
-            changes, after = self._ring.changes_since(after)
-            text = b"".join(b"data: %b\n\n" % change for change in changes) or b":\n\n"
-            async with asyncio.timeout(PATIENCE):
-                await send({"type": "http.response.body", "body": text, "more_body": not ended})
+        while not ended:
+            wakeup.clear()
+            # read before the changes: the last view comes before the end
+            ended = self._views.ended
+            changes, after = self._views.changes_since(after)
+            yield b"".join(b"data: %b\n\n" % change for change in changes) or b":\n\n"
             if not ended:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(news.wait(), HEARTBEAT)
+                    await asyncio.wait_for(wakeup.wait(), HEARTBEAT_SECONDS)
 
-    def _wake(self) -> None:
-        """There is news: said by the thread of the swarm."""
+    def _wake_viewers(self) -> None:
+        """Wake all viewers; called by the thread of the demonstration."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._wake_all)
+                self._loop.call_soon_threadsafe(self._set_wakeups)
 
-    def _wake_all(self) -> None:
-        for news in self._viewers:
-            news.set()
-
-
-async def _until_gone(receive: Receive) -> None:
-    """Wait until a client has hung up."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    def _set_wakeups(self) -> None:
+        for wakeup in self._wakeups:
+            wakeup.set()
 
 
-# The HTTP server of a swarm's page: assets, views, and the buttons.
+# The app.
 
 ASSETS = (
     "tokens.css", "base.css", "swarm.css", "icon.svg", "swarm.js", "swarm-drawing.js",
-    "swarm-feed.js", "swarm-flights.js", "swarm-words.js", "chart.js", "dom.js", "format.js",
-    "marks.js", "theme.js", "tips.js",
+    "swarm-feed.js", "swarm-flights.js", "swarm-words.js", "chart.js", "dom.js",
+    "event-stream.js", "format.js", "marks.js", "theme.js", "tips.js",
 )  # fmt: skip
 CONNECTIONS = 100
-ELSEWHERE = "the page of a swarm is for this machine alone: ask 127.0.0.1 or localhost"
-FOREIGN = "the buttons are for the page of the swarm alone, which browsers name in Origin"
-UNEXPECTED = "the swarm has an error, which its log shows: please report it"
+ELSEWHERE = (
+    "the page of a swarm is for this machine only: open http://127.0.0.1 or http://localhost"
+)
+FOREIGN = "buttons work on the page of the swarm only: the Origin header names another page"
+UNEXPECTED = "internal error: see the log of the swarm, and please report it"
 
 log = logging.getLogger(__name__)
 
 
 class ButtonPress(msgspec.Struct, forbid_unknown_fields=True):
-    """A button that is pressed, and on whom."""
+    """A pressed button, and its agent or link."""
 
     button: str
     agent: str | None = None
@@ -124,31 +109,31 @@ class ButtonPress(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PaceChange(msgspec.Struct, forbid_unknown_fields=True):
-    """How time is to go on."""
+    """A change of the speed of time."""
 
     paused: bool | None = None
     speed: float | None = None
 
 
 class DemoApp:
-    """An ASGI app that answers this machine alone, and takes orders from its own page alone."""
+    """An ASGI app that answers only this machine, and obeys only its own page."""
 
     def __init__(self, show: Demonstration) -> None:
         self._show = show
         self._guard = AccessControl()
-        self.streams = Streams(show.ring)
+        self.streams = ViewStreams(show.ring)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
-            raise RuntimeError(f"the page of a swarm speaks HTTP only, not {scope['type']}")
+            raise RuntimeError(f"the page of a swarm serves HTTP only, not {scope['type']}")
         send = _add_headers(send)
         try:
             body = await self._guard.read_admitted_body(scope, receive)
             if body is None:
                 return
             if _wants_stream(scope):
-                await self.streams.serve(_parse_after(scope), receive, send)
+                await self.streams.stream_to_viewer(_parse_after(scope), receive, send)
                 return
             answer = await self._handle_request(scope, body)
         except RequestRefused as refusal:
@@ -156,7 +141,7 @@ class DemoApp:
                 refusal = RequestRefused(403, refusal.reason, ELSEWHERE)
             await refuse_request(receive, send, refusal)
             return
-        except ValueError as problem:  # msgspec's are, too
+        except ValueError as problem:  # msgspec's errors are ValueErrors, too
             answer = error_response(422, str(problem))
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
@@ -183,17 +168,17 @@ class DemoApp:
             _check_origin(scope)
             pace = msgspec.json.decode(body, type=PaceChange)
             await asyncio.wrap_future(self._show.set_pace(pace.paused, pace.speed))
-            return json_response({"said": "so it goes on"})
-        return error_response(404, "there is nothing here: the page is at /")
+            return json_response({"said": "pace changed"})
+        return error_response(404, "unknown path: the page is at /")
 
 
 def serve_page(show: Demonstration, port: int) -> Server:
-    """Serve the page of a swarm on 127.0.0.1, in a thread."""
+    """Serve the page of a demonstration on 127.0.0.1, in a thread."""
     return Server(DemoApp(show), f"127.0.0.1:{port}", ServerLimits(CONNECTIONS))
 
 
 def _check_origin(scope: Scope) -> None:
-    """Refuse what a page of somebody else lets its visitors' browsers send."""
+    """Refuse requests that a browser sends on behalf of another page (CSRF)."""
     if _read_header(scope, b"origin") != f"http://{_read_header(scope, b'host')}":
         raise RequestRefused(403, "origin_not_allowed", FOREIGN)
 
@@ -213,7 +198,7 @@ def _read_header(scope: Scope, name: bytes) -> str:
 
 
 def _add_headers(send: Send) -> Send:
-    """Send with what every answer has."""
+    """Add the headers of every response."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -190,14 +190,13 @@ class Observer:
         totals = audience.collect_totals()  # before the snapshots: see the invariant above
         self._mark_dead_agents()
         snapshots = backend.take_snapshots(stage.running_agents)
-        for name, each in snapshots.items():
+        for name, snapshot in snapshots.items():
             stage.states[name] = RUNS
-            self._shares[name] = each.shares
-        acknowledged = {name: each.acknowledged for name, each in totals.items()}
-        runs = [name for name, state in stage.states.items() if state == RUNS]
-        audit = self.auditor.audit_rewards(
-            acknowledged, {n: each.pulls_by_origin for n, each in snapshots.items()}, runs
-        )
+            self._shares[name] = snapshot.shares
+        acknowledged = {name: total.acknowledged for name, total in totals.items()}
+        holdings = {name: snapshot.pulls_by_origin for name, snapshot in snapshots.items()}
+        running = [name for name, state in stage.states.items() if state == RUNS]
+        audit = self.auditor.audit_rewards(acknowledged, holdings, running)
         self._add_regret(totals)
         names = list(stage.states)
         place = {name: i for i, name in enumerate(names)}
@@ -220,7 +219,7 @@ class Observer:
             "mean_regret": round(self._regret, 3),
             "mean_alone": round(self._alone, 3),
             "messages": self._list_messages(snapshots, place),
-            "books": [audit.acknowledged, audit.counted, audit.under_way, audit.lost],
+            "audit": [audit.acknowledged, audit.counted, audit.under_way, audit.lost],
             "events": stage.events[-SHOWN_EVENTS:],
         }
 

@@ -1,0 +1,93 @@
+"""Records of arrays that the driver takes: one named tuple for each group of arguments.
+
+Numba passes a named tuple by value, as if its fields were separate arguments, so a record costs
+nothing inside the loop. The dtypes of the fields must match the types here exactly: numba converts
+separate arguments, but not the fields of a tuple.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+
+from posse.lab.compiled.signatures import BYTES, COUNTS, FLOATS, INDICES, TALLY, U64, WORDS
+
+
+class NetworkArrays(NamedTuple):
+    """The network as a merge kernel reads it; arrays that the kernel does not use are empty."""
+
+    offsets: Any = np.zeros(0, np.int64)
+    neighbours: Any = np.zeros(0, np.int64)
+    weights: Any = np.zeros(0)
+    links: Any = np.zeros(0, np.uint32)
+    # the meaning of the constants depends on the kernel
+    constants: Any = np.zeros(8)
+    n_words: int = 8  # words of random bits for the links of a round
+
+
+class BeliefArrays(NamedTuple):
+    """The beliefs of a block, (rows, counts and totals of the arms) flattened."""
+
+    state: Any
+    other: Any  # the second buffer, for kernels that do not merge in place
+    store: Any  # what an algorithm stores besides
+
+
+class RoundArrays(NamedTuple):
+    """The arms and rewards of the running round, and how each run samples."""
+
+    arms: Any  # (rows,)
+    pivots: Any  # (rows,) leading arms, where lazy sampling starts
+    rewards: Any  # (rows + ROOM,)
+    eager: Any  # (runs,) sampling modes
+    means: Any  # (runs or rows, arms) flattened
+
+
+class RegretArrays(NamedTuple):
+    """The pulls and the regret of a block."""
+
+    pulls: Any  # (rows, arms) flattened
+    gaps: Any  # (runs or rows, arms) flattened
+    times: Any  # (columns,) recorded rounds
+    regret: Any  # (runs, columns) flattened
+
+
+class ThreadWorkspace(NamedTuple):
+    """The scratch arrays of one thread."""
+
+    scratch: Any
+    spare: Any
+    stream: Any
+    close: Any  # (runs,) arms close to the leading one in this round
+    tally: Any  # (runs, arms) pulls by the agents of this thread
+    words: Any  # random bits for the links of a round
+
+
+class PlayConstants(NamedTuple):
+    """The numbers of a simulation that never change."""
+
+    shared: bool  # whether all agents of a run share one row
+    staged: bool  # whether observations go to the store
+    unmixed: Any  # uint64: rounds without messages
+    worth: Any  # uint64: vectorised draws that cost as much as one scalar draw
+    rate: float  # added to the count by one observation
+    parameter: float  # of the rewards
+    n_agents: Any  # uint64
+    n_arms: Any  # uint64
+    key0: Any  # uint64: the seed
+    key1: Any  # uint64
+
+
+NETWORK_ARRAYS = types.NamedTuple(
+    (TALLY, TALLY, FLOATS, INDICES, FLOATS, types.int64), NetworkArrays
+)
+BELIEF_ARRAYS = types.NamedUniTuple(FLOATS, 3, BeliefArrays)
+ROUND_ARRAYS = types.NamedTuple((INDICES, INDICES, FLOATS, BYTES, FLOATS), RoundArrays)
+REGRET_ARRAYS = types.NamedTuple((COUNTS, FLOATS, TALLY, FLOATS), RegretArrays)
+THREAD_WORKSPACE = types.NamedTuple((FLOATS, INDICES, WORDS, COUNTS, TALLY, WORDS), ThreadWorkspace)
+PLAY_CONSTANTS = types.NamedTuple(
+    (types.boolean, types.boolean, U64, U64, types.float64, types.float64, U64, U64, U64, U64),
+    PlayConstants,
+)
