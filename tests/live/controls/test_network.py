@@ -52,7 +52,7 @@ class Line(Fleet):
 
     def pinned(self, experiment="default"):
         return {
-            name: node.experiment(experiment).controlled()["pinned"]
+            name: node.experiment(experiment).control_status()["pinned"]
             for name, node in self.nodes.items()
         }
 
@@ -88,7 +88,7 @@ def test_an_operators_pin_reaches_all_and_outlives_restarts(line, exchange):
     line.nodes["berlin"].resume("default")
     line.play()
     assert line.pinned() == dict.fromkeys(NAMES)
-    assert line.nodes["rome"].experiment("default").controlled()["network"]["version"] == 2
+    assert line.nodes["rome"].experiment("default").control_status()["network"]["version"] == 2
     assert all("control" not in reason for reason in line.nodes["rome"].network()["refused"])
 
 

@@ -20,7 +20,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MAX_SERIES = 100
 MAX_ARM_SERIES = 10_000
 FAILURE_KINDS = "tick", "receive", "send", "request"
-HTTP_REFUSALS = (
+HTTP_REFUSAL_REASONS = (
     "host_not_allowed",
     "token_invalid",
     "operators_only",
@@ -203,7 +203,7 @@ def _render_lateness(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]
     """Render how late refused rewards came."""
     late = {name: experiment.late.copy() for name, experiment in experiments.items()}
     yield from _render_histogram(
-        "reward_countsseconds",
+        "reward_lateness_seconds",
         "How long after the end of their reward window late rewards came.",
         lateness.BUCKETS,
         {
@@ -215,7 +215,7 @@ def _render_lateness(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]
 
 def _render_http(traffic: Traffic) -> Iterator[str]:
     """Render the metrics of the HTTP interface."""
-    refused = dict.fromkeys(HTTP_REFUSALS, 0) | traffic.refusals.copy()
+    refused = dict.fromkeys(HTTP_REFUSAL_REASONS, 0) | traffic.refusals.copy()
     yield _render_metric(
         "http_connections", "Clients that are connected.", [({}, traffic.connections())]
     )
