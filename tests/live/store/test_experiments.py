@@ -106,7 +106,7 @@ def test_a_transaction_is_of_all_experiments_whichever_began_it(store: Store) ->
     assert (sums.sums, sums.restored) == ({"A": 1}, 1)
     with pytest.raises(KeyError), store.transaction():
         raise KeyError
-    assert sums.from_state == 1  # it had not moved
+    assert sums.restored == 1  # it had not moved
 
 
 def test_a_participant_that_fails_is_its_experiments_alone(store: Store) -> None:
