@@ -25,7 +25,7 @@ from posse.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from posse.live.config.agent_settings import AgentSettings
+    from posse.live.config import AgentSettings
     from posse.live.node import Node
 
 EXAMPLES = """Examples:
@@ -70,7 +70,7 @@ def _run_agent(file: Path) -> None:
         listen_for_stop(reload_settings) as wait_for_stop,
     ):
         from posse.live import logs
-        from posse.live.config.agent_settings import read_settings
+        from posse.live.config import read_settings
         from posse.live.process import make_node
 
         settings = read_settings(file)
@@ -96,7 +96,7 @@ def _run_agent(file: Path) -> None:
 
 def _open_servers(node: Node, settings: AgentSettings, file: Path, servers: ExitStack) -> str:
     """Open the HTTP servers of the settings; return the URL for the application."""
-    from posse.live.config.http_settings import read_http_settings
+    from posse.live.config import read_http_settings
     from posse.live.http import serve_node, serve_probe
 
     door_settings = read_http_settings(settings, file.resolve().parent)
@@ -160,7 +160,7 @@ def _supervise_agents(files: list[Path]) -> None:
     """Supervise several agents until a stop signal, or until all of them were stopped."""
     with catch_user_errors(), require_live_extra():
         from posse.live import logs
-        from posse.live.config.agent_settings import read_settings
+        from posse.live.config import read_settings
 
         for file in files:  # refuse a bad file before any agent starts
             read_settings(file)

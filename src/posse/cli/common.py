@@ -228,14 +228,14 @@ def open_executor(
 
 def _create_executor(stack: ExitStack, workers: int | None, cluster: str | None) -> Executor | None:
     from posse import validation
-    from posse.lab.jobs import executors
+    from posse.lab.jobs import dask_cluster, has_workers, processes
 
     if workers is not None:
         count = validation.validate_integer("--workers", workers, at_least=1)
-        return stack.enter_context(executors.processes(count))
+        return stack.enter_context(processes(count))
     if cluster is not None:
-        executor = stack.enter_context(executors.dask_cluster(cluster))
-        if not executors.has_workers(executor):
+        executor = stack.enter_context(dask_cluster(cluster))
+        if not has_workers(executor):
             typer.echo("posse: waiting for a worker to join the cluster", err=True)
         return executor
     return None

@@ -47,12 +47,12 @@ def new(
     (docs/contexts-live.md).
     """
     with catch_user_errors(), require_live_extra():
-        from posse.live.config.agent_settings import read_settings
-        from posse.live.security import certificates
+        from posse.live.config import read_settings
+        from posse.live.security import create_authority, issue_certificate, validate_name
 
         tables = _split_names(experiments)
         for name in (*names, *tables):
-            certificates.validate_name(name)
+            validate_name(name)
         if len(set(names)) < len(names):
             raise UserError(f"the names of agents must differ, got {' '.join(names)}")
         if len(set(tables)) < len(tables):
@@ -73,9 +73,9 @@ def new(
             except ValueError:
                 file.unlink()
                 raise
-        certificates.create_authority(certs)
+        create_authority(certs)
         for name in names:
-            certificates.issue_certificate(certs, name)
+            issue_certificate(certs, name)
     for path in (*files.values(), certs):
         typer.echo(path)
     _print_next_steps(list(files.values()), tables)

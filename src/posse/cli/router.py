@@ -33,7 +33,7 @@ def router(
     """
     with catch_user_errors(), require_live_extra(), listen_for_stop() as wait_for_stop:
         from posse.live.messaging.transport.zenoh import Router
-        from posse.live.security.certificates import CertificateFiles
+        from posse.live.security import CertificateFiles
 
         files = CertificateFiles.in_folder(certificates, name)
         running = Router(name, agent, listen=listen, files=files, network=network)

@@ -20,7 +20,7 @@ from posse.interop.observations import (
     validate_action,
 )
 from posse.interop.policy_adapter import FixedPolicy
-from posse.lab.reference.environment import BlockEnvironment
+from posse.lab.reference import BlockEnvironment
 from posse.lab.simulation import Simulation
 from posse.lab.simulator import plan_jobs
 from posse.networks import Network

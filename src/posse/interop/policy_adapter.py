@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import validation
-from posse.algorithms.algorithm import Problem
+from posse.algorithms import Problem
 from posse.interop.observations import (
     Neighbourhood,
     Observation,

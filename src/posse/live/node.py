@@ -13,26 +13,26 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from posse.live.agent.agent import Agent
-from posse.live.controls.controls import Control, ControlMessage
+from posse.live.agent import Agent
+from posse.live.controls import Control, ControlMessage
 from posse.live.counters import Counts
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
-from posse.live.experiment.experiment import LiveExperiment
-from posse.live.experiment.history import Kind
-from posse.live.membership import heartbeats as statuses
-from posse.live.membership.answers import NetworkAnswer
-from posse.live.membership.heartbeats import Presence
-from posse.live.membership.network_view import describe_network
-from posse.live.membership.records import Status, StatusMessage
-from posse.live.messaging.inbox import Inbox, MessageLimits
-from posse.live.messaging.transport import Receive, Transport
-from posse.live.messaging.wire import Codec, WireError
+from posse.live.experiment import Kind, LiveExperiment
+from posse.live.membership import (
+    SIGNATURE_INVALID,
+    NetworkAnswer,
+    Presence,
+    Status,
+    StatusMessage,
+    describe_network,
+)
+from posse.live.messaging import Codec, Inbox, MessageLimits, Receive, Transport, WireError
 from posse.live.store import DecisionRecord, RewardOutcome, Store, StoreError, Unknown
 
 if TYPE_CHECKING:
-    from posse.live.config.agent_settings import AgentSettings
+    from posse.live.config import AgentSettings
     from posse.live.reload import Reloader
 
 DISCONNECTED_SECONDS = 20.0  # seconds
@@ -323,7 +323,7 @@ class Node:
             return False
         for reason, number in refused.items():
             self.refusals.add(reason, number)
-        if statuses.SIGNATURE_INVALID in refused:
+        if SIGNATURE_INVALID in refused:
             self._inbox.charge_neighbour(peer, FORGED_PRICE)
         return not refused
 

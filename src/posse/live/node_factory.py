@@ -7,16 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from posse.live.agent.agent import Agent
-from posse.live.config.agent_settings import AgentSettings
-from posse.live.controls.controls import Controls
+from posse.live.agent import Agent
+from posse.live.config import AgentSettings
+from posse.live.controls import Controls
 from posse.live.exchange.epochs import lasting_clock
 from posse.live.exchange.examine import Sign, Verify
-from posse.live.experiment.experiment import LiveExperiment
-from posse.live.experiment.reward_window import RewardWindow
-from posse.live.messaging.transport import Transport
-from posse.live.security.certificates import CertificateFiles, check_files
-from posse.live.security.signatures import Vouch, make_signer, make_verifier, make_voucher
+from posse.live.experiment import LiveExperiment, RewardWindow
+from posse.live.messaging import Transport
+from posse.live.security import (
+    CertificateFiles,
+    Vouch,
+    check_files,
+    make_signer,
+    make_verifier,
+    make_voucher,
+)
 from posse.live.store import Store
 
 

@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from posse.live.config.agent_settings import AgentSettings
-from posse.live.membership.heartbeats import Presence
-from posse.live.messaging.transport import Transport
+from posse.live.config import AgentSettings
+from posse.live.membership import Presence
+from posse.live.messaging import Transport
 from posse.live.messaging.transport.zenoh import ZenohTransport
 from posse.live.node import Node
 from posse.live.node_factory import AgentKeys, ExperimentFactory, NetworkAccess
 from posse.live.reload import Reloader
-from posse.live.security.certificates import CertificateFiles
+from posse.live.security import CertificateFiles
 from posse.live.store import StoreError
 
 log = logging.getLogger(__name__)

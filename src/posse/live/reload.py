@@ -8,11 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from posse.live.config.agent_settings import AgentSettings, read_settings
-from posse.live.config.experiment_settings import ExperimentSettings
-from posse.live.experiment.experiment import LiveExperiment
-from posse.live.experiment.reward_window import RewardWindow
-from posse.live.messaging.transport import Transport
+from posse.live.config import AgentSettings, ExperimentSettings, read_settings
+from posse.live.experiment import LiveExperiment, RewardWindow
+from posse.live.messaging import Transport
 from posse.live.node import Node
 from posse.live.node_factory import ExperimentFactory, NetworkAccess
 

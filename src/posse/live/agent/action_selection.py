@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 from posse import best_arm, validation
 from posse.best_arm import Race
 from posse.divergences import kl_bernoulli
-from posse.families.family import Family
-from posse.families.gaussian import Gaussian
+from posse.families import Family, Gaussian
 from posse.live.agent.evidence import PROBES
 from posse.live.agent.posterior import ArmSubset, Posteriors
-from posse.policies import BayesUCB, Greedy, ThompsonSampling, TopTwo
-from posse.policies.policy import Policy, argmax
+from posse.policies import BayesUCB, Greedy, Policy, ThompsonSampling, TopTwo, argmax
 from posse.randomness import FloatArray, Randomness
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from posse import validation
 from posse.contexts import Contexts, Features
-from posse.families.family import Model
+from posse.families import Model
 from posse.live.agent.action_selection import Choice, Chooser, Shares
 from posse.live.agent.arm_status import ArmStatus as ArmStatus
 from posse.live.agent.arm_status import ArmSummaries
@@ -39,8 +39,7 @@ from posse.live.agent.verdicts import Judge, Judgement, NamedVerdict, Stop
 from posse.live.agent.visitor_features import Linearizer, encode_context, make_schema
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.seam import Outgoing
-from posse.policies.policy import Policy
-from posse.policies.thompson import ThompsonSampling
+from posse.policies import Policy, ThompsonSampling
 from posse.randomness import FloatArray
 
 MOST_DECISIONS = 100_000  # decisions, of which the oldest is forgotten first

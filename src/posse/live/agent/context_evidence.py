@@ -24,9 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.contexts import Category, Contexts, Field, Flag
-from posse.families.family import Family, Model, get_family_name, is_contextual
-from posse.families.linear import Linear
-from posse.families.logistic import Logistic
+from posse.families import Family, Linear, Logistic, Model, get_family_name, is_contextual
 from posse.live.exchange.quanta import PER_UNIT, from_quanta
 from posse.randomness import FloatArray
 

@@ -21,8 +21,7 @@ from posse import validation
 from posse.contexts import Contexts
 from posse.effective_samples import CAUTION as CAUTION
 from posse.effective_samples import SIGNS as SIGNS
-from posse.families.family import Family, Interval, Model, check_family, get_family_name
-from posse.families.optional_methods import get_optional
+from posse.families import Family, Interval, Model, check_family, get_family_name, get_optional
 from posse.live.agent.context_evidence import ExpansionPoint, GramSums, context_family
 from posse.live.exchange.quanta import PER_UNIT, from_quanta, to_quanta
 from posse.randomness import FloatArray

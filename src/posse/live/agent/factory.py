@@ -18,7 +18,7 @@ import numpy as np
 
 from posse import validation
 from posse.contexts import Contexts
-from posse.families.family import Model, get_family_name
+from posse.families import Model, get_family_name
 from posse.live.agent.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.layouts import DEFAULT

@@ -13,10 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.best_arm import Race
-from posse.families.family import Family
-from posse.families.gaussian_weights import LEAST_VARIANCE
-from posse.families.linear import Linear
-from posse.families.logistic import Logistic
+from posse.families import LEAST_VARIANCE, Family, Linear, Logistic
 from posse.live.agent.context_evidence import GramSums
 from posse.live.agent.evidence import Evidence
 from posse.live.agent.site_pooling import SitePooling

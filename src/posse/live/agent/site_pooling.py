@@ -15,7 +15,7 @@ import numpy as np
 
 from posse import validation
 from posse.best_arm import evaluate_arms
-from posse.families.optional_methods import get_optional
+from posse.families import get_optional
 from posse.live.agent.evidence import Evidence, PowerSums
 from posse.live.exchange import Exchange
 from posse.live.exchange.quanta import PER_UNIT

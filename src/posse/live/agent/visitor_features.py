@@ -9,7 +9,7 @@ import numpy as np
 
 from posse import validation
 from posse.contexts import Contexts, Features
-from posse.families.logistic import FARTHEST
+from posse.families import FARTHEST
 from posse.live.agent.context_evidence import ExpansionPoint, GramSums
 from posse.live.agent.evidence import Evidence
 from posse.live.agent.posterior import Posteriors

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from posse.live.agent.agent import Decision
+from posse.live.agent import Decision
 from posse.live.client import calls
 from posse.live.client.calls import Call, Context, Fallback, Quanta, Reward, RewardResult
 from posse.live.client.connection import (

@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from posse import validation
-from posse.live.agent.agent import Decision
-from posse.live.store import Conflict, Unknown
-from posse.live.store.records import validate_number, validate_text
+from posse.live.agent import Decision
+from posse.live.store import Conflict, Unknown, validate_number, validate_text
 
 MAX_BATCH_ITEMS = 500  # items of one request
 

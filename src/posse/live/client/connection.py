@@ -20,8 +20,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from posse import validation
 from posse.live.client.calls import refusal_error
-from posse.live.store import StoreError
-from posse.live.store.records import validate_text
+from posse.live.store import StoreError, validate_text
 
 IDLE = 1.0  # seconds after which a connection is checked before it is used again
 

@@ -9,7 +9,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
 
-from posse.live.agent.agent import Decision
+from posse.live.agent import Decision
 from posse.live.client import calls
 from posse.live.client.calls import Call, Context, Fallback, Quanta, Reward, RewardResult
 from posse.live.client.connection import (

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from posse import validation
-from posse.live.agent.agent import Agent
+from posse.live.agent import Agent
 from posse.live.config.experiment_settings import KEYS, ExperimentSettings, experiment_from_data
 from posse.live.exchange.epochs import LEAST_TICKS
 from posse.live.exchange.examine import Sign, Verify
 from posse.live.exchange.layouts import DEFAULT
-from posse.live.messaging.inbox import MessageLimits
+from posse.live.messaging import MessageLimits
 
 LOG_FORMATS = "text", "json"
 MOST_EXPERIMENTS = 1000
@@ -194,7 +194,7 @@ def _read_experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
             f"got {validation.format_value(tables)}"
         )
     # Imported late: cryptography takes long to import.
-    from posse.live.security.certificates import validate_name
+    from posse.live.security import validate_name
 
     experiments = {}
     for name, table in tables.items():

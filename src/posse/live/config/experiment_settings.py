@@ -9,13 +9,16 @@ from typing import Any
 
 from posse import validation
 from posse.contexts import Contexts
-from posse.families import CONTEXTUAL, FAMILIES
-from posse.families.family import Model, get_family_name, is_contextual
-from posse.live.agent.action_selection import Shares
-from posse.live.agent.agent import Agent
-from posse.live.agent.factory import NO_CONTEXTS_UNDER_FLOWS, NO_WINNER_OF_CONTEXTS
-from posse.live.agent.site_pooling import SITES_IN_CONTEXT, check_sites
-from posse.live.agent.verdicts import Stop
+from posse.families import CONTEXTUAL, FAMILIES, Model, get_family_name, is_contextual
+from posse.live.agent import (
+    NO_CONTEXTS_UNDER_FLOWS,
+    NO_WINNER_OF_CONTEXTS,
+    SITES_IN_CONTEXT,
+    Agent,
+    Shares,
+    Stop,
+    check_sites,
+)
 from posse.live.exchange import EXCHANGES, RateCap
 from posse.policies import POLICIES, Policy, ThompsonSampling
 from posse.serialization.decoder import Decoder, DecodingError

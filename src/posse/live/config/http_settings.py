@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posse.live.config.agent_settings import AgentSettings
-from posse.live.security.certificates import check_private
+from posse.live.security import check_private
 
 # characters
 SHORTEST_TOKEN = 16

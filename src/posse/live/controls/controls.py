@@ -19,9 +19,8 @@ from posse.live.controls.records import MOST_STEPS, VersionSteps, is_control
 from posse.live.controls.records import Control as Control
 from posse.live.controls.records import ControlMessage as ControlMessage
 from posse.live.exchange.origins import Sign
-from posse.live.security.signatures import Vouch
-from posse.live.store.records import Conflict
-from posse.live.store.timeline import list_names
+from posse.live.security import Vouch
+from posse.live.store import Conflict, list_names
 
 # ("pin" or "pause", arm) -> its source, as `Controls.active_settings` returns it
 ActiveSettings = Mapping[tuple[str, str], str]

@@ -18,7 +18,7 @@ from typing import IO, BinaryIO
 
 import msgspec
 
-from posse.live.config.agent_settings import read_settings
+from posse.live.config import read_settings
 from posse.live.demo.fault_injection import AgentSnapshot, FaultInjector, Faults, take_snapshot
 from posse.live.node import Node
 from posse.live.process import make_node

@@ -8,7 +8,7 @@ from collections import deque
 from msgspec import Struct
 
 from posse.live.counters import Counts
-from posse.live.messaging.transport import Receive, Transport
+from posse.live.messaging import Receive, Transport
 from posse.live.node import Node
 
 MAX_NOTED = 1000  # messages; the oldest are dropped first

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from posse.live.config.agent_settings import AgentSettings, settings_from_data
-from posse.live.messaging.transport import Transport
-from posse.live.messaging.transport.memory import MemoryNetwork
+from posse.live.config import AgentSettings, settings_from_data
+from posse.live.messaging import MemoryNetwork, Transport
 from posse.live.node import Node
 from posse.live.node_factory import AgentKeys, NetworkAccess
 from posse.live.process import assemble_node
-from posse.live.security.certificates import CertificateFiles
+from posse.live.security import CertificateFiles
 
 # steps of the network in a tick: a message, its answer, and the answer to that
 STEPS_PER_TICK = 4

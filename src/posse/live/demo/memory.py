@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from posse.live.agent.agent import Decision
-from posse.live.config.agent_settings import AgentSettings, settings_from_data
+from posse.live.agent import Decision
+from posse.live.config import AgentSettings, settings_from_data
 from posse.live.demo.fleet import Fleet
 from posse.live.demo.site import AgentSite, Visitor
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.http.metrics import render_metrics
-from posse.live.messaging.transport import Transport
+from posse.live.messaging import Transport
 from posse.live.node import Node
 from posse.live.store import RewardOutcome
 

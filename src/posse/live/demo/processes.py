@@ -17,7 +17,7 @@ from posse.live.client import Client
 from posse.live.demo.site import AgentSite, Visitor
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
-from posse.live.security import certificates
+from posse.live.security import create_authority, issue_certificate
 
 # without the proxies of the environment: the agents are on this machine
 OPENER = build_opener(ProxyHandler({}))
@@ -117,13 +117,13 @@ def create_process_sites(
     route(source, target, port): the port at which `source` connects to `target`, which listens at
     `port`; a test can put a proxy between them.
     """
-    certificates.create_authority(folder / "certs")
+    create_authority(folder / "certs")
     ports = free_ports(2 * len(agents))
     names = [str(agent["name"]) for agent in agents]
     both = [*links, *((b, a) for a, b in links)]
     sites = []
     for i, agent in enumerate(agents):
-        certificates.issue_certificate(folder / "certs", names[i], ["127.0.0.1"])
+        issue_certificate(folder / "certs", names[i], ["127.0.0.1"])
         http = f"127.0.0.1:{ports[len(agents) + i]}"
         places = {"store": f"{names[i]}.db", "http": http, "listen": f"127.0.0.1:{ports[i]}"}
         dials = {

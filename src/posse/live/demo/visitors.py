@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from posse.families import Bernoulli
-from posse.live.agent.agent import Agent
+from posse.live.agent import Agent
 from posse.live.demo.site import AgentSite, Visitor
 
 T = TypeVar("T")

@@ -16,16 +16,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from posse.contexts import Features
-from posse.live.agent.action_selection import Choice, Shares
-from posse.live.agent.agent import Agent
-from posse.live.agent.site_pooling import SiteMap
-from posse.live.agent.verdicts import NO_STOP, Judgement, NamedVerdict
-from posse.live.controls.answers import ControlsAnswer
-from posse.live.controls.controls import (
+from posse.live.agent import NO_STOP, Agent, Choice, Judgement, NamedVerdict, Shares, SiteMap
+from posse.live.controls import (
     SIGNATURE_INVALID,
     Control,
     ControlMessage,
     Controls,
+    ControlsAnswer,
     describe_changes,
 )
 from posse.live.counters import ContextOddities, Counts, serialize_context
@@ -42,19 +39,21 @@ from posse.live.experiment.reward_window import (
     Mode,
     RewardWindow,
 )
-from posse.live.security.signatures import Vouch
+from posse.live.security import Vouch
 from posse.live.store import (
+    ARMS,
+    ArmLists,
     Conflict,
     DecisionRecord,
+    Event,
     LateReward,
     RewardOutcome,
     Store,
     StoreError,
     Unknown,
     VoidReward,
+    pack_probabilities,
 )
-from posse.live.store.decisions import ARMS, ArmLists, pack_probabilities
-from posse.live.store.timeline import Event
 
 
 @dataclass(frozen=True)

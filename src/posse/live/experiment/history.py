@@ -18,13 +18,19 @@ from typing import Literal
 
 import numpy as np
 
-from posse.live.agent.agent import Agent
-from posse.live.agent.verdicts import Judgement
+from posse.live.agent import Agent, Judgement
 from posse.live.counters import Counts
 from posse.live.exchange.ledger import Ledger
-from posse.live.store import Store, StoreError, Unknown
-from posse.live.store.decisions import ArmLists
-from posse.live.store.timeline import MAX_EVENTS, Event, HistoryPoint, list_names
+from posse.live.store import (
+    MAX_EVENTS,
+    ArmLists,
+    Event,
+    HistoryPoint,
+    Store,
+    StoreError,
+    Unknown,
+    list_names,
+)
 from posse.randomness import FloatArray
 
 NUMBERS_PER_ARM = 6  # numbers of an arm

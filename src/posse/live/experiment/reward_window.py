@@ -16,8 +16,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from posse.live.agent.agent import Agent
-from posse.live.agent.context_evidence import ExpansionPoint
+from posse.live.agent import Agent, ExpansionPoint
 from posse.live.store import DecisionRecord
 from posse.randomness import FloatArray
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment import DecisionRequest, LiveExperiment
 from posse.live.http.health import get_traffic
 from posse.live.http.metrics import CONTENT_TYPE
 from posse.live.http.metrics import render_metrics as numbers

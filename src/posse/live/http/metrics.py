@@ -8,10 +8,10 @@ from itertools import accumulate, chain
 from typing import Any
 
 from posse import __version__
-from posse.live.experiment import reward_window as lateness
-from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment import BUCKETS as LATENESS_BUCKETS
+from posse.live.experiment import LiveExperiment
 from posse.live.http.health import BUCKETS, Traffic, get_traffic
-from posse.live.membership.network_view import ALIVE_STATES
+from posse.live.membership import ALIVE_STATES
 from posse.live.node import Node
 from posse.live.refusals import REFUSALS
 
@@ -205,7 +205,7 @@ def _render_lateness(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]
     yield from _render_histogram(
         "reward_lateness_seconds",
         "How long after the end of their reward window late rewards came.",
-        lateness.BUCKETS,
+        LATENESS_BUCKETS,
         {
             ("experiment", name): (histogram.counts, histogram.total)
             for name, histogram in late.items()

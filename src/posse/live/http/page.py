@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from posse import __version__, web
-from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment import LiveExperiment
 from posse.live.http import handlers as views
 from posse.live.http.access_control import Receive, Send
 from posse.live.http.event_stream import stream_events

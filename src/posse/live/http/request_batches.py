@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from posse.live.counters import is_same_context
-from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment import DecisionRequest, LiveExperiment
 from posse.live.http.health import Traffic
 from posse.live.node import Node
 from posse.live.store import Conflict, DecisionRecord, RewardOutcome, StoreError, Unknown

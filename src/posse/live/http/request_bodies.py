@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from posse.live.experiment.decision_request import MAX_BATCH_ITEMS, DecisionRequest
+from posse.live.experiment import MAX_BATCH_ITEMS, DecisionRequest
 from posse.live.http import models
 from posse.live.http.models import MalformedBody
 

@@ -20,7 +20,7 @@ from posse.live.membership.heartbeats import Link, Presence, ReceivedStatus
 from posse.live.membership.records import Status
 
 if TYPE_CHECKING:
-    from posse.live.experiment.experiment import LiveExperiment
+    from posse.live.experiment import LiveExperiment
 
 SILENT_SECONDS = 120.0  # seconds without news of an agent: two heartbeats that did not come
 UNSURE_SECONDS = 5.0  # seconds of a loss, in which news may be of before or after it

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from posse.live.config.agent_settings import AgentSettings, settings_from_data
+from posse.live.config import AgentSettings, settings_from_data
 from posse.live.demo.fault_injection import AgentSnapshot, FaultInjector, Faults, take_snapshot
 from posse.live.demo.fleet import Fleet
 from posse.live.demo.memory import MemorySite

@@ -30,8 +30,17 @@ from posse.live.messaging.transport.zenoh_settings import (
     router_settings,
     session_settings,
 )
-from posse.live.security import certificates
-from posse.live.security.certificates import MOST_CERTIFICATE_BYTES, CertificateFiles, validate_name
+from posse.live.security import (
+    MOST_CERTIFICATE_BYTES,
+    CertificateFiles,
+    check_files,
+    decode_certificate,
+    encode_certificate,
+    host_problem,
+    read_authorities,
+    read_certificate,
+    validate_name,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -123,13 +132,13 @@ class ZenohTransport:
             if self._closed or self._session is not None or self._opening is not None:
                 raise RuntimeError(f"the transport of {self.name} was started before")
             if self._files is not None:
-                certificates.check_files(self.name, self._files)
-                ours = certificates.read_certificate(self._files.certificate)
+                check_files(self.name, self._files)
+                ours = read_certificate(self._files.certificate)
                 for address in self._listens:
-                    if problem := certificates.host_problem(ours, address):
+                    if problem := host_problem(ours, address):
                         logger.warning("%s", problem)
-                self._certificate = certificates.encode_certificate(ours)
-                self._authorities = certificates.read_authorities(self._files.authority)
+                self._certificate = encode_certificate(ours)
+                self._authorities = read_authorities(self._files.authority)
             if self.router is not None:  # it may not be there yet, and nobody waits for it
                 self._opening = threading.Thread(
                     target=self._open_when_router_answers, args=(receive,)
@@ -213,7 +222,7 @@ class ZenohTransport:
         certificates_seen = self._certificates_seen.setdefault(peer, {})
         ends = certificates_seen.get(content)
         if ends is None:
-            certificate = certificates.decode_certificate(content, self._authorities)
+            certificate = decode_certificate(content, self._authorities)
             if certificate is None or certificate[0] != peer:
                 return "certificate_missing"
             ends = certificate[1].not_valid_after_utc.timestamp()
@@ -347,7 +356,7 @@ class Router:
         for part in (name, network, *agents):
             validate_name(part)
         _check_address(listen, insecure=False)
-        certificates.check_files(name, files)
+        check_files(name, files)
         settings_ = router_settings(agents, network, [listen], files)
         try:
             self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(settings_)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from posse.live.messaging.transport import MAX_BYTES
-from posse.live.security.certificates import CertificateFiles
+from posse.live.security import CertificateFiles
 
 LEASE = 4000  # milliseconds of silence after which a link counts as dead
 HANDSHAKE = 3000  # milliseconds a link may take to open; closing waits for those that do
