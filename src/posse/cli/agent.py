@@ -25,7 +25,7 @@ from posse.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from posse.live.config.agent_settings import Settings
+    from posse.live.config.agent_settings import AgentSettings
     from posse.live.node import Node
 
 EXAMPLES = """Examples:
@@ -75,7 +75,7 @@ def _run_agent(file: Path) -> None:
         from posse.live.process import make_node
 
         settings = read_settings(file)
-        logs.set_up(settings.name, settings.log)
+        logs.set_up_logging(settings.name, settings.log)
         # Before any socket: the server derives its number of connections from this limit.
         raise_file_limit()
         with _name_file_in_errors(file):
@@ -88,7 +88,7 @@ def _run_agent(file: Path) -> None:
                 node = new_node  # from now on SIGHUP can reload it
                 _report_state(settings, f"{settings.name} answers at {url}")
                 for experiment in new_node.experiments.values():
-                    experiment.say_silence()
+                    experiment.log_reward_window()
                 gc.freeze()  # these objects stay: scanning them in every collection would take long
                 wait_for_stop()
         finally:
@@ -97,12 +97,12 @@ def _run_agent(file: Path) -> None:
     _report_state(settings, f"{settings.name} stopped")
 
 
-def _open_servers(node: Node, settings: Settings, file: Path, servers: ExitStack) -> str:
+def _open_servers(node: Node, settings: AgentSettings, file: Path, servers: ExitStack) -> str:
     """Open the HTTP servers of the settings; return the URL for the application."""
-    from posse.live.config.http_settings import door
+    from posse.live.config.http_settings import read_http_settings
     from posse.live.http import serve_node, serve_probe
 
-    door_settings = door(settings, file.resolve().parent)
+    door_settings = read_http_settings(settings, file.resolve().parent)
     server = serve_node(
         node,
         door_settings.address,
@@ -122,7 +122,7 @@ def _open_servers(node: Node, settings: Settings, file: Path, servers: ExitStack
 
 def _reload_settings(file: Path, node: Node) -> str:
     """Apply the changes of a settings file; a bad file changes nothing and is logged."""
-    from posse.live.config.reload import reload_from
+    from posse.live.reload import reload_from
 
     try:
         return reload_from(file, node)
@@ -135,7 +135,7 @@ def _reload_settings(file: Path, node: Node) -> str:
         raise
 
 
-def _report_state(settings: Settings, line: str) -> None:
+def _report_state(settings: AgentSettings, line: str) -> None:
     """Report a change of state: on stdout for people, in the log for machines."""
     if settings.log == "json":
         log.info("%s", line)
@@ -168,7 +168,7 @@ def _supervise_agents(files: list[Path]) -> None:
 
         for file in files:  # refuse a bad file before any agent starts
             read_settings(file)
-        logs.set_up("posse agent")
+        logs.set_up_logging("posse agent")
     children = Supervisor(files)
     with listen_for_stop(lambda: children.send_signal(signal.SIGHUP)) as wait_for_stop:
         try:

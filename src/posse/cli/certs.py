@@ -63,6 +63,6 @@ def issue(
     with catch_user_errors(), require_live_extra():
         from posse.live.security import certificates
 
-        files = certificates.issue(folder, name, host, days=days, force=force)
+        files = certificates.issue_certificate(folder, name, host, days=days, force=force)
     typer.echo(files.certificate)
     typer.echo(files.key)

@@ -52,7 +52,7 @@ def new(
 
         tables = _split_names(experiments)
         for name in (*names, *tables):
-            certificates.checked_name(name)
+            certificates.validate_name(name)
         if len(set(names)) < len(names):
             raise UserError(f"the names of agents must differ, got {' '.join(names)}")
         if len(set(tables)) < len(tables):
@@ -77,7 +77,7 @@ def new(
                 raise
         certificates.create_authority(certs)
         for name in names:
-            certificates.issue(certs, name)
+            certificates.issue_certificate(certs, name)
     for path in (*files.values(), certs):
         typer.echo(path)
     _print_next_steps(list(files.values()), tables)

@@ -93,7 +93,7 @@ def _log_to(file: Path) -> Iterator[None]:
     from posse.live import logs
 
     with file.open("w") as stream:
-        handler = logs.set_up("swarm", stream=stream)
+        handler = logs.set_up_logging("swarm", stream=stream)
         try:
             yield
         finally:

@@ -1,1 +1,1 @@
-"""One live agent without I/O: action selection, posterior, evidence, verdicts."""
+"""A live agent: action selection, evidence, posteriors, site pooling and verdicts, without I/O."""

@@ -56,7 +56,7 @@ def pull_arms(
 ) -> Call[list[Decision]]:
     """Request many decisions."""
     decisions: list[Decision] = []
-    # The ids are drawn here, not by the agent: a retry repeats them, and is recognised (deduplication).
+    # The ids are drawn here, so that a retry repeats them and is recognised (deduplication).
     wishes = _decision_requests(count, allowed, contexts)
     for first in range(0, len(wishes), MAX_BATCH_ITEMS):
         body = {"decisions": wishes[first : first + MAX_BATCH_ITEMS]}

@@ -1,1 +1,1 @@
-"""From agent.toml to a running node: settings, how they are checked, wired and reloaded."""
+"""Settings of an agent process from agent.toml, validated at start."""

@@ -1,1 +1,1 @@
-"""Controls: what operators pin and pause, as signed records of which the highest version wins."""
+"""Controls: operators pin and pause arms, by signed records that spread through the network."""

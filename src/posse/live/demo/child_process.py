@@ -19,10 +19,10 @@ from typing import IO, BinaryIO
 import msgspec
 
 from posse.live.config.agent_settings import read_settings
-from posse.live.config.reload import reload_from
 from posse.live.demo.fault_injection import AgentSnapshot, FaultInjector, Faults, take_snapshot
 from posse.live.node import Node
 from posse.live.process import make_node
+from posse.live.reload import reload_from
 
 
 class ChildCommand(msgspec.Struct, omit_defaults=True):
@@ -150,7 +150,7 @@ def main(file: Path) -> None:
     interference = FaultInjector(random.Random())
     _apply_faults(interference, msgspec.json.decode(sys.stdin.buffer.readline(), type=ChildCommand))
     settings = read_settings(file)
-    logs.set_up(settings.name, settings.log)
+    logs.set_up_logging(settings.name, settings.log)
     node = make_node(settings, file.resolve().parent, interference.wrap_transport)
     try:
         node.start()

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from posse.live.agent.agent import Decision
-from posse.live.config.agent_settings import Settings, from_data
+from posse.live.config.agent_settings import AgentSettings, settings_from_data
 from posse.live.demo.fleet import Fleet
 from posse.live.demo.site import AgentSite, Visitor
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
-from posse.live.experiment.experiment import DEFAULT
 from posse.live.http.metrics import render_metrics
 from posse.live.messaging.transport import Transport
 from posse.live.node import Node
@@ -35,7 +35,7 @@ class MemorySite(AgentSite):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         fleet: Fleet,
         network_lock: threading.Lock,
         *,
@@ -99,7 +99,7 @@ class MemorySite(AgentSite):
         if self._node is not None:
             self._node.tick()
 
-    def change_settings(self, settings: Settings) -> None:
+    def change_settings(self, settings: AgentSettings) -> None:
         """Apply other settings and the present neighbours, at once or at the next start."""
         self._settings = settings
         if self._node is not None:
@@ -129,7 +129,7 @@ class MemorySite(AgentSite):
         """Return the metrics of the node."""
         return render_metrics(self._require_node())
 
-    def _current_settings(self) -> Settings:
+    def _current_settings(self) -> AgentSettings:
         near = dict.fromkeys(self._fleet.network.neighbours(self.name), "")
         return replace(self._settings, store=self._store_path.name, neighbours=near)
 
@@ -195,4 +195,4 @@ def create_memory_sites(
         reorder=True,
     )
     network_lock = threading.Lock()
-    return [MemorySite(from_data(agent), fleet, network_lock) for agent in agents]
+    return [MemorySite(settings_from_data(agent), fleet, network_lock) for agent in agents]

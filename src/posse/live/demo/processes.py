@@ -15,8 +15,8 @@ from urllib.request import ProxyHandler, build_opener
 
 from posse.live.client import Client
 from posse.live.demo.site import AgentSite, Visitor
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
-from posse.live.experiment.experiment import DEFAULT
 from posse.live.security import certificates
 
 # without the proxies of the environment: the agents are on this machine
@@ -125,7 +125,7 @@ def create_process_sites(
     both = [*links, *((b, a) for a, b in links)]
     sites = []
     for i, agent in enumerate(agents):
-        certificates.issue(folder / "certs", names[i], ["127.0.0.1"])
+        certificates.issue_certificate(folder / "certs", names[i], ["127.0.0.1"])
         http = f"127.0.0.1:{ports[len(agents) + i]}"
         places = {"store": f"{names[i]}.db", "http": http, "listen": f"127.0.0.1:{ports[i]}"}
         dials = {

@@ -1,1 +1,1 @@
-"""One experiment of a node: decisions, reward window, history and its exchange."""
+"""A live experiment: its decisions, reward window, recorded history, audit and exchange."""

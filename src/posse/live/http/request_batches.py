@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from posse.live.counters import same
+from posse.live.counters import is_same_context
 from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.http.health import Traffic
 from posse.live.node import Node
 from posse.live.store import Conflict, DecisionRecord, RewardOutcome, StoreError, Unknown
@@ -31,7 +31,7 @@ RewardPair = tuple[str, float]  # a decision and its reward
 class BatchRequest:
     """Rewards to store and decisions to make in one experiment; items may already be errors."""
 
-    experiment: Experiment
+    experiment: LiveExperiment
     rewards: Sequence[RewardPair | ValueError] = ()
     decision_requests: Sequence[DecisionRequest | ValueError] = ()
     outcomes: list[RewardOutcome | ValueError] = field(default_factory=list)  # of the rewards
@@ -185,7 +185,7 @@ def _store_decisions(batch: Sequence[BatchRequest]) -> None:
             for item in request.decision_requests
             if not isinstance(item, ValueError)
         ]
-        chosen = experiment.choose_many(valid)
+        chosen = experiment.draw_decisions(valid)
         records = [choice for choice in chosen if not isinstance(choice, ValueError)]
         # an id may exist (deduplication), even from this turn: then the stored decision counts
         pairs = iter(experiment.store.insert_decisions(records))
@@ -206,17 +206,17 @@ def _store_decisions(batch: Sequence[BatchRequest]) -> None:
 
 def _group_by_experiment(
     batch: Sequence[BatchRequest],
-) -> Iterable[tuple[Experiment, Sequence[BatchRequest]]]:
+) -> Iterable[tuple[LiveExperiment, Sequence[BatchRequest]]]:
     if len(batch) == 1:
         return ((batch[0].experiment, batch),)
-    together: dict[Experiment, list[BatchRequest]] = {}
+    together: dict[LiveExperiment, list[BatchRequest]] = {}
     for request in batch:
         together.setdefault(request.experiment, []).append(request)
     return together.items()
 
 
 def _retry_unknown_rewards(
-    request: BatchRequest, new_ids: set[tuple[Experiment, str]], now: float
+    request: BatchRequest, new_ids: set[tuple[LiveExperiment, str]], now: float
 ) -> None:
     """Retry rewards that were unknown because their decision was made later in this turn."""
     experiment = request.experiment
@@ -239,7 +239,7 @@ def _check_repeat(decision: DecisionRecord, request: DecisionRequest) -> Decisio
             f"decision {decision.id!r} has the arm {decision.arm!r}, which is not allowed now: "
             "use a new id"
         )
-    if not same(request.context, decision.context):
+    if not is_same_context(request.context, decision.context):
         return Conflict(f"decision {decision.id!r} was made at another context: use a new id")
     return decision
 

@@ -1,1 +1,1 @@
-"""Presence: a signed heartbeat of every agent, by gossip, so that an idle one is not a dead one."""
+"""Membership: signed heartbeats spread by gossip tell an idle agent from a dead one."""

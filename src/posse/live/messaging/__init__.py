@@ -1,1 +1,1 @@
-"""Messaging: the wire format, the inbox with its quotas, and the transports."""
+"""Messaging: the wire format, the inbox with its rate limits, and the transports."""

@@ -1,1 +1,1 @@
-"""Security: certificates and digital signatures."""
+"""Security: certificates of agents, and the signatures made with them."""

@@ -122,7 +122,7 @@ class ProcessBackend:
         """Do nothing: time is real."""
 
     def _create_agent(self, name: str) -> AgentProcess:
-        certificates.issue(self._folder / "certs", name, ["127.0.0.1"])
+        certificates.issue_certificate(self._folder / "certs", name, ["127.0.0.1"])
         listen, http = (f"127.0.0.1:{port}" for port in free_ports(2))
         child = ChildProcess()
         file = self._folder / f"{name}.toml"
