@@ -126,12 +126,15 @@ class AgentApp:
             request = await self._read_body(route.body, body)
             experiment = self._node.experiment(name)
             answer = await route.question(self._turns, experiment, part, request)
+            # The commit of this answer has succeeded: that ends a failure, if there was one.
             if self._traffic.health.record_success():
                 log.warning("the store can be written again")
             return json_response(answer)
         if route is OPENAPI:
             return json_response(build_document(self._table.routes))
         if route.order is not None:
+            # Before the body is decoded: without the operators' token nothing is said about
+            # commands.
             self._guard.require_operator(scope)
             assert route.body is not None
             request = await self._read_body(route.body, body)
@@ -139,6 +142,7 @@ class AgentApp:
             return await self._run_in_thread(self._viewers, route.order, target, request)
         if route.name == "caller":
             admitted = self._guard.has_valid_token(scope)
+            # This route is public, so that the page can ask for a token: names need one.
             experiment_names = list(self._node.experiments) if admitted else []
             return json_response(
                 CallerAnswer(
@@ -152,6 +156,7 @@ class AgentApp:
             sections = self.streams.get_sections(self._node.experiment(name))
             return await self._run_in_thread(self._viewers, _render_page, sections)
         assert route.view is not None
+        # On the event loop, not in a thread: liveness means that this loop still turns.
         if route.path == "/healthz":
             return json_response(route.view(self._node))
         subject = self._node.experiment(name) if route.of_experiment else self._node

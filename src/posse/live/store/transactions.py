@@ -125,6 +125,8 @@ class ParticipantState:
     def before_commit(self) -> None:
         """Add the changes of the participant to the commit."""
         if self._participant is not None:
+            # Only changed parts are written: the state grows with the number of agents, and a
+            # commit should cost as much as its rewards.
             for part, value in self._participant.changes().items():
                 self._written[part] = None if value is None else encode_json(value)
             self.write_parts(self._written)
