@@ -91,6 +91,7 @@ class AgentApp:
                 await self.streams.stream_to_viewer(self._node.experiment(name), receive, send)
                 return
             waits = self._traffic.latencies.get(route.name)
+            # One histogram per route, not per path: clients cannot create metrics without bound.
             if waits is None:
                 waits = self._traffic.latencies[route.name] = LatencyHistogram()
             answer = await self._answer_request(scope, route, name, part, body)
@@ -194,6 +195,8 @@ class AgentApp:
             status = answers.http_status(error)
             self._traffic.refusals.add(REASONS[status])
             return answers.error_response(status, str(error))
+        # Anything else is a bug. Its details go to the log only, as they may name files or
+        # contents.
         log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
         return answers.error_response(500, INTERNAL_ERROR)
 

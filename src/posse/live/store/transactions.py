@@ -96,6 +96,9 @@ class ParticipantState:
 
     def is_void(self, decision: DecisionRecord) -> bool:
         """Whether an open decision may have been counted in another future of this agent."""
+        # A store restored from an older copy may have had another future: its open decisions may
+        # have been settled and sent to neighbours there. Counting them again would count them
+        # twice.
         through = 0 if self._participant is None else self._participant.void_through
         return 0 < through >= decision.made
 
