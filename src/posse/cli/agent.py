@@ -57,6 +57,7 @@ def agent(
 
 
 def _run_agent(file: Path) -> None:
+    # Set once the agent serves: a SIGHUP during the start has nothing to reload yet.
     node: Node | None = None
 
     def reload_settings() -> None:
@@ -75,6 +76,7 @@ def _run_agent(file: Path) -> None:
 
         settings = read_settings(file)
         logs.set_up_logging(settings.name, settings.log)
+        # Before any socket: the server derives its number of connections from this limit.
         raise_file_limit()
         with _name_file_in_errors(file):
             new_node = make_node(settings, file.resolve().parent)
@@ -90,6 +92,7 @@ def _run_agent(file: Path) -> None:
                 gc.freeze()  # these objects stay: scanning them in every collection would take long
                 wait_for_stop()
         finally:
+            # After a failed start, too: it releases the lock on the store.
             new_node.stop()
     _report_state(settings, f"{settings.name} stopped")
 
@@ -124,6 +127,7 @@ def _reload_settings(file: Path, node: Node) -> str:
     try:
         return reload_from(file, node)
     except Exception as error:
+        # A bad file needs one line. Anything else is a bug, and its traceback is needed.
         if not isinstance(error, (ValueError, OSError)):
             log.exception("%s could not be reloaded", file)
         else:
@@ -240,6 +244,7 @@ class Supervisor:
 
     def stop_all(self) -> None:
         """Stop all processes and wait until they have ended."""
+        # All are signalled before the first one is awaited, so that they stop at the same time.
         self.send_signal(signal.SIGTERM)
         for child in self._children:
             if child.process is not None:
@@ -256,10 +261,12 @@ class Supervisor:
 
     def _handle_exit(self, child: _Child, code: int, now: float) -> None:
         child.process = None
+        # Only a stop on request ends with 0; a restart would be against the operator's will.
         if code == 0:
             child.stopped = True
             log.warning("agent %s was stopped; it is not restarted", child.file.stem)
             return
+        # It ran well for a while, so this failure does not continue the previous one.
         if now - child.started_at >= STEADY_SECONDS:
             child.delay = FIRST_DELAY
         how = f"ended (exit code {code})" if code > 0 else f"was killed ({_signal_name(-code)})"

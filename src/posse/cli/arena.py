@@ -77,6 +77,7 @@ def arena(
         from posse.lab.jobs import count_slots
         from posse.lab.report.pages import arena as page
 
+        # Whatever can be refused is refused here, before anything is computed.
         chosen_instances = choose_instances(instances, suite)
         output = output or Path("arena" if suite == PLAIN else f"arena-{suite}")
         names = None if algorithms is None else algorithms.split(",")
@@ -95,6 +96,8 @@ def arena(
         _show_progress(quiet) as progress,
     ):
         n_workers = (os.cpu_count() or 1) if executor is None else count_slots(executor)
+        # Before the estimate: compilation would otherwise be measured as the speed of the first
+        # runs.
         arena.compile_kernels(progress.announce_compiling)
         seconds = progress.estimate_seconds(arena, measure=full, n_workers=n_workers)
         arena.play_missing(executor=executor, advance=progress.start_bar(arena, seconds))

@@ -61,6 +61,7 @@ def new(
             raise UserError(f"--rate must be 0.0001 to 0.5, got {rate}")
         files = {name: folder / f"{name}.toml" for name in names}
         certs = folder / "certs"
+        # Nothing is overwritten: an existing file may be that of a running agent.
         if existing := [path for path in (*files.values(), certs) if path.exists()]:
             raise UserError(f"{existing[0]} exists already: choose another --folder")
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,6 +69,7 @@ def new(
             file.write_text(
                 _render_settings(name, names, _split_names(arms), tables, rate), encoding="utf-8"
             )
+            # Read it as the agent will: a bad arm is refused now, not at the start of the agent.
             try:
                 read_settings(file)
             except ValueError:

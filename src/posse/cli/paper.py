@@ -133,6 +133,8 @@ class _PaperBars:
         n_curves = len(panel.curves)
 
         def advance(runs_done: int) -> None:
+            # Progress comes as a number of runs of any curve: each counts as an average run of the
+            # panel.
             steps = total * runs_done / (runs * n_curves)
             self._bars.advance(task, steps)
             self._bars.advance(self._total_task, steps)

@@ -146,7 +146,7 @@ def test_an_operator_pins_pauses_and_resumes(kind, node):
                 command("pink")
         with (
             kind(server.url, token="op", experiment="checkout") as elsewhere,
-            pytest.raises(Unknown, match="no experiment 'checkout'"),
+            pytest.raises(Unknown, match="unknown experiment 'checkout'"),
         ):
             elsewhere.pin("green")
         assert application.controls()["here"]["paused"] == ["red"]

@@ -41,7 +41,7 @@ class SiteDifferences:
     """Whether sites differ: the posterior probability that none does, and the estimated spread."""
 
     alike: float | None  # that all arms are alike at all sites; None: there is nothing to compare
-    differ: bool = False  # whether people are told so
+    differ: bool = False  # whether a warning is shown
     arms: tuple[str, ...] = ()  # those that differ, the surest first
     sd: float = 0.0  # of the first of them, between sites
     sentence: str = ""

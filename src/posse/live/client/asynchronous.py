@@ -187,6 +187,7 @@ class AsyncClient:
         options: Any = {"headers": headers, "content": content}
         while True:
             outcome: Exception | AgentResponse
+            # Computed anew for every attempt, because the deadline of a fallback comes closer.
             waits = dict.fromkeys(("connect", "read", "write", "pool"), attempts.timeout)
             try:
                 response = await self._pool.request(

@@ -47,7 +47,7 @@ def describe_changes(before: ActiveSettings, after: ActiveSettings) -> list[tupl
 
 
 SIGNATURE_INVALID = "control_signature_invalid"
-REPEAT_SECONDS = 10.0  # seconds until a neighbour is told again what it was told
+REPEAT_SECONDS = 10.0  # until the same record is sent to a neighbour again
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class Controls:
     def resume(self, arm: str | None, arms: Sequence[str]) -> Control:
         """Undo pins and pauses of an arm, or of all arms (None), by a new version."""
         if arm is not None:
-            _check_arm(arm, [*arms, *self._named_arms()])  # one that is gone can still be lifted
+            _check_arm(arm, [*arms, *self._named_arms()])  # a removed arm can still be resumed
         record = self._network_record
         if not self.is_operator and record is not None and arm in (record.pinned, *record.paused):
             raise Conflict(

@@ -116,6 +116,8 @@ class Fleet:
         """Let seconds pass: every node (or those of these names) ticks, messages arrive."""
         for _ in range(times):
             self.now += 1
+            # All nodes tick before any message moves, so that the order of the nodes does not
+            # decide which of them learns first.
             for name in list(self.nodes) if names is None else names:
                 self.nodes[name].tick()
             for _ in range(STEPS_PER_TICK):

@@ -58,6 +58,7 @@ class MemorySite(AgentSite):
         node = self._fleet.create_node(
             self._current_settings(), draw=self._draw, wrap_transport=self._wrap_transport
         )
+        # Another thread may be delivering messages at this moment.
         with self._network_lock:
             node.transport.start(node.receive)
         self._node = node
@@ -73,9 +74,11 @@ class MemorySite(AgentSite):
             self._node = None
             node.transport.close()
             self._lives += 1
+            # Both files: the newest commits may be in the write-ahead log only.
             for end in ("", "-wal"):
                 if (file := before.with_name(before.name + end)).exists():
                     shutil.copyfile(file, self._store_path.with_name(self._store_path.name + end))
+        # After the copy, so that what a clean stop writes is not in the next life.
         node.stop()
 
     def stop(self) -> None:
@@ -140,6 +143,8 @@ class MemorySite(AgentSite):
         return self._node
 
     def _check_alive(self, node: Node, answer: T) -> T:
+        # The answer was computed but never arrived: the visitor has to retry, as after a real
+        # crash.
         if self._node is not node:
             raise ConnectionError(f"{self.name} died before it answered")
         return answer
@@ -148,6 +153,7 @@ class MemorySite(AgentSite):
         pause = threading.Event()
         while not pause.wait(self._settings.tick_seconds):
             with self._network_lock:
+                # Killed while this thread waited for the lock.
                 if self._node is not node:
                     return
                 node.tick()

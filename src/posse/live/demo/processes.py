@@ -118,6 +118,8 @@ def create_process_sites(
     `port`; a test can put a proxy between them.
     """
     create_authority(folder / "certs")
+    # Two for each agent: neighbours connect to the first half, applications to the second. A port
+    # may be taken before its agent starts; the agent then ends with a sentence in its log.
     ports = free_ports(2 * len(agents))
     names = [str(agent["name"]) for agent in agents]
     both = [*links, *((b, a) for a, b in links)]
@@ -167,6 +169,7 @@ def _delay_interrupts() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        # The first is enough: either of them ends the command.
         if delayed:
             signal.raise_signal(delayed[0])
 

@@ -88,7 +88,7 @@ class LiveExperiment:
         store: Store,
         *,
         reward_window: RewardWindow = RewardWindow(),  # noqa: B008 (frozen)
-        remember: float | None = None,  # seconds; None: settled decisions are kept for ever
+        remember: float | None = None,  # seconds; None: decisions are stored for ever
         clock: Callable[[], float] = time.time,
         draw: Callable[[int], int] = secrets.randbits,  # for ids
         controls: Controls | None = None,  # None: such that stay here
@@ -107,7 +107,7 @@ class LiveExperiment:
         self._participant = EvidenceParticipant(agent, self._lock, reward_window)
         self._swept = False  # whether rewards that waited for a window are seen to without one
         store.attach_participant(self._participant)
-        self._logged_void_through = agent.exchange.void_through  # as far as people were told
+        self._logged_void_through = agent.exchange.void_through  # as far as it was logged
         self._offers = ArmLists(store.read_record(ARMS))
         self._store_arms(agent.arm_names)
         self._offers.use_arms(agent.arm_names)

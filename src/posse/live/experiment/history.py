@@ -184,7 +184,7 @@ class HistoryRecorder:
         self._clock = clock
         self._unwritten: deque[Event] = deque(maxlen=MAX_EVENTS)  # for a store that can be written
         self._minute: int | None = None  # that was looked at last
-        self._late_noted = 0  # of the late rewards those that were told
+        self._late_noted = 0  # late rewards that an event has reported
         self._late_noted_at = max(
             (event.time for event in store.events.read_kind("late")), default=-math.inf
         )

@@ -121,6 +121,7 @@ async def record_and_decide(
     request = BatchRequest(experiment, _reward_pairs(body.rewards), requests)
     await turns.submit(request)
     decisions = [answer_decision(decision) for decision in request.decisions]
+    # The answer has the form of the request: one decision, or a list.
     many = isinstance(requested, list)
     return StepsAnswer(
         _answer_rewards(request),

@@ -120,6 +120,7 @@ def _render_process(node: Node, traffic: Traffic) -> Iterator[str]:
 
 def _render_experiments(node: Node, traffic: Traffic) -> Iterator[str]:
     """Render the metrics of each experiment and of each of its arms."""
+    # A copy: a reload may change the experiments while they are rendered.
     experiments = dict(node.experiments)
     for key, (name, help_) in COUNTER_METRICS.items():
         samples = [
@@ -240,6 +241,7 @@ def _render_histogram(
     sums = []
     counts = []
     for (label, value), (numbers, total) in series.items():
+        # Buckets of Prometheus are cumulative: each includes all smaller ones.
         for end, number in zip((*ends, math.inf), accumulate(numbers), strict=True):
             buckets.append(({label: value, "le": _format_number(end)}, number))
         sums.append(({label: value}, total))

@@ -85,6 +85,7 @@ class RequestBatcher:
         )
         batch = self._pending[:enough]
         self._pending = self._pending[enough:]
+        # The next turn is scheduled first: the rest is answered whatever happens to this batch.
         if self._pending:
             asyncio.get_running_loop().call_soon(self._run_turn)
         self._answer_batch(batch)
@@ -109,6 +110,7 @@ class RequestBatcher:
             if len(batch) == 1:
                 _resolve_futures(batch, error)
             else:  # a bug: only the request that causes it should fail
+                # The failed commit stored nothing, so every request can be tried again alone.
                 for request in batch:
                     self._answer_batch([request])
         else:
@@ -140,6 +142,7 @@ class RequestBatcher:
                 }
                 for request in rewarding if new_ids else ():
                     _retry_unknown_rewards(request, new_ids, now)
+        # Only commits with rewards wait for the disk, so only they measure it.
         if rewarding:
             self._disk_is_slow = time.monotonic() - began > SLOW_COMMIT_SECONDS
         self._count_batch(rewarding, deciding)  # only after the commit
@@ -217,6 +220,7 @@ def _retry_unknown_rewards(
     """Retry rewards that were unknown because their decision was made later in this turn."""
     experiment = request.experiment
     for place, (item, outcome) in enumerate(zip(request.rewards, request.outcomes, strict=True)):
+        # Only ids of this turn are tried again: any other unknown id is an error of the client.
         if (
             isinstance(outcome, Unknown)
             and not isinstance(item, ValueError)
@@ -227,6 +231,8 @@ def _retry_unknown_rewards(
 
 def _check_repeat(decision: DecisionRecord, request: DecisionRequest) -> DecisionRecord | Conflict:
     """Return an earlier decision if its arm is allowed and its context is the same."""
+    # The same id gets the same answer (idempotence). A different request under a used id is a bug
+    # of the application, which an old answer would hide.
     if request.allowed is not None and decision.arm not in request.allowed:
         return Conflict(
             f"decision {decision.id!r} has the arm {decision.arm!r}, which is not allowed now: "

@@ -44,11 +44,11 @@ class Link:
     since: float  # when it was connected, or lost
     up: bool | None = None  # whether it is connected; None: the transport cannot tell
     last_message_at: float | None = None  # when any message of it came
-    lacks: dict[str, None] = field(default_factory=dict)  # origins, oldest news first
+    lacks: dict[str, None] = field(default_factory=dict)  # origins, the longest waiting first
     under_way: dict[str, int] = field(default_factory=dict)  # origin -> `sent`, not echoed yet
     last: tuple[int, float] | None = None  # its newest `sent`, and when that came
     owes_echo: bool = False  # whether its last statuses were not echoed yet
-    last_sent_at: float | None = None  # when it was last told anything
+    last_sent_at: float | None = None  # when the last message was sent to it
     rounds: deque[float] = field(default_factory=lambda: deque(maxlen=5))  # seconds
     lag: float | None = None  # seconds of a message, half of the usual round trip
 
@@ -157,7 +157,7 @@ class Presence:
         now: float,
         sign: Sign | None = None,
         verify: Verify | None = None,
-        most: int = 10_000,  # statuses: a stranger cannot fill the memory
+        most: int = 10_000,  # statuses: an attacker cannot fill the memory
     ) -> None:
         self.name = name
         self.network = network

@@ -22,8 +22,8 @@ from posse.live.membership.records import Status
 if TYPE_CHECKING:
     from posse.live.experiment import LiveExperiment
 
-SILENT_SECONDS = 120.0  # seconds without news of an agent: two heartbeats that did not come
-UNSURE_SECONDS = 5.0  # seconds of a loss, in which news may be of before or after it
+SILENT_SECONDS = 120.0  # without a sign of an agent: two heartbeats are missing
+UNSURE_SECONDS = 5.0  # around a loss, when a status may be from before or after it
 ALIVE_STATES = "here", "up"
 
 Pulls = Mapping[str, Mapping[str, int]]  # of experiments under origins: held here, by origin

@@ -16,7 +16,7 @@ MOST_REASONS = 20
 # characters
 LONGEST_REASON = 80
 LONGEST_VERSION = 40
-LARGEST_STATUS = 64_000  # bytes: names are at most 64 characters, but a stranger's up to 200
+LARGEST_STATUS = 64_000  # bytes: names are at most 64 characters, but untrusted ones up to 200
 MOST_STATUSES = 1000  # of a message
 UNKNOWN = -1  # a lag that nobody has measured
 

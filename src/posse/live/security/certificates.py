@@ -253,7 +253,7 @@ def decode_certificate(
         begin = certificate.not_valid_before_utc
         good = is_valid_under(certificate, *authorities, now=begin)
         return (common_name(certificate), certificate) if good else None
-    except Exception:  # a stranger's bytes: the parser has many ways to say no
+    except Exception:  # untrusted bytes: the parser raises many kinds of errors
         return None
 
 

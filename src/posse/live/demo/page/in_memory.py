@@ -87,6 +87,7 @@ class MemoryBackend:
 
     def kill_agent(self, name: str) -> None:
         """End an agent as a power failure would."""
+        # The next life of the agent must not start paused.
         self.resume_agent(name)
         self._agents[name].site.kill()
 
@@ -136,6 +137,7 @@ class MemoryBackend:
                 if visits:
                     with agent.site.open_visitor(DEFAULT) as visitor:
                         self._audience.visit(agent.site, DEFAULT, visitor, agent.random, _call_once)
+                # Exponential gaps: visitors arrive as a Poisson process.
                 agent.next_visit += agent.random.expovariate(VISITS_PER_SECOND)
             if agent.next_tick <= self.now:
                 agent.site.tick()

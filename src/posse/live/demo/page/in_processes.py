@@ -53,6 +53,8 @@ class ProcessBackend:
         """Start agents that play these arms."""
         self._arms = list(arms)
         self._links = list(links)
+        # All agents get their ports first, because every settings file names those of the
+        # neighbours.
         for name in names:
             self._create_agent(name)
         for name in names:
