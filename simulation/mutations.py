@@ -19,7 +19,7 @@ from posse.live.exchange.messages import FlowsMessage
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.messaging import inbox
 from posse.live.store import RewardOutcome, Store, StoreError, file
-from posse.live.store import clock as ages
+from posse.live.store import file as ages
 from posse.live.store import file_lock as claim
 from posse.live.store import group_commit as writer
 from posse.live.store import transactions as keeper

@@ -244,7 +244,7 @@ def test_a_swarm_on_a_narrow_screen(capsys, monkeypatch):
 
 
 def test_a_swarm_that_lost_a_reward_says_where(monkeypatch, tmp_path, capsys):
-    from posse.live.demo.memory import MemorySite
+    from posse.live.demo.fleet import MemorySite
 
     update = MemorySite.update
 

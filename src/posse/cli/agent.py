@@ -70,7 +70,7 @@ def _run_agent(file: Path) -> None:
         require_live_extra(),
         listen_for_stop(reload_settings) as wait_for_stop,
     ):
-        from posse.live import logs
+        from posse.live import process as logs
         from posse.live.config import read_settings
         from posse.live.process import make_node
 
@@ -163,7 +163,7 @@ def _name_file_in_errors(file: Path) -> Iterator[None]:
 def _supervise_agents(files: list[Path]) -> None:
     """Supervise several agents until a stop signal, or until all of them were stopped."""
     with catch_user_errors(), require_live_extra():
-        from posse.live import logs
+        from posse.live import process as logs
         from posse.live.config import read_settings
 
         for file in files:  # refuse a bad file before any agent starts

@@ -90,7 +90,7 @@ def run_page(show: Demonstration, folder: Path, port: int, seconds: float | None
 @contextmanager
 def _log_to(file: Path) -> Iterator[None]:
     """Write the logs of agents in this process to a file, not between the lines of output."""
-    from posse.live import logs
+    from posse.live import process as logs
 
     with file.open("w") as stream:
         handler = logs.set_up_logging("swarm", stream=stream)

@@ -12,7 +12,7 @@ from scipy import stats
 from posse import families
 from posse.lab.compiled import posteriors
 from posse.lab.compiled import registry as plan
-from posse.lab.compiled.numerics.normal_scores import UNKNOWN
+from posse.lab.compiled.numerics.quantiles import UNKNOWN
 from posse.lab.compiled.philox import CONTEST, U64, open_stream
 
 ERROR_RATE = 1e-5

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from posse import families, policies
-from posse.live.config.agent_settings import read_settings, settings_from_data
-from posse.live.config.http_settings import read_http_settings
+from posse.live.config.agent_settings import read_http_settings, read_settings, settings_from_data
 from posse.live.exchange import Origins
 from posse.live.exchange.quanta import PER_UNIT
 

@@ -9,13 +9,16 @@ from posse.lab.compiled.kernels.thompson import update_sampling_modes
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import (
     BELIEF_ARRAYS,
+    CHOOSE,
+    FLOATS,
+    MERGE,
     NETWORK_ARRAYS,
     PLAY_CONSTANTS,
     REGRET_ARRAYS,
+    REWARD,
     ROUND_ARRAYS,
     THREAD_WORKSPACE,
 )
-from posse.lab.compiled.signatures import CHOOSE, FLOATS, MERGE, REWARD
 
 
 @helper

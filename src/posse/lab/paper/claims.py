@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from posse.lab.paper import analysis as rates
+from posse.lab.paper.analysis import ClaimReport
 from posse.lab.paper.panels import PanelOutcome
-from posse.lab.paper.report_data import ClaimReport
 from posse.lab.statistics import Estimate, fit_growth, mean_interval, paired_difference
 
 HOLDS = "holds"

@@ -16,7 +16,7 @@ import numpy as np
 from posse.lab.atomic_files import atomic_write
 from posse.lab.jobs import PartStore, count_slots
 from posse.lab.paper import analysis, claims, panels
-from posse.lab.paper.analysis import shared_least_slope
+from posse.lab.paper.analysis import ClaimReport, PaperProvenance, PaperReport, shared_least_slope
 from posse.lab.paper.panels import (
     FULL_RUNS,
     QUICK_RUNS,
@@ -25,7 +25,6 @@ from posse.lab.paper.panels import (
     build_simulation,
     run_panel,
 )
-from posse.lab.paper.report_data import ClaimReport, PaperProvenance, PaperReport
 from posse.lab.plots import draw_result, is_wide, save_figure, set_logarithmic, style_axes
 from posse.lab.report import write_csv, write_json
 from posse.lab.report.pages import paper as page

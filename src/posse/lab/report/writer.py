@@ -20,7 +20,6 @@ from posse.lab.results import Result
 if TYPE_CHECKING:
     import pandas as pd
 
-
 PAGE = "index.html"
 FILES = "files"
 

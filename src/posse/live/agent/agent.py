@@ -16,7 +16,7 @@ from posse.contexts import Contexts, Features
 from posse.families import Model
 from posse.live.agent.action_selection import Choice, Chooser, Shares
 from posse.live.agent.arm_status import ArmStatus as ArmStatus
-from posse.live.agent.arm_status import ArmSummaries
+from posse.live.agent.arm_status import ArmSummaries, Linearizer, encode_context, make_schema
 from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.agent.factory import (
     NO_WINNER_OF_CONTEXTS,
@@ -36,7 +36,6 @@ from posse.live.agent.site_pooling import (
     build_site_map,
 )
 from posse.live.agent.verdicts import Judge, Judgement, NamedVerdict, Stop
-from posse.live.agent.visitor_features import Linearizer, encode_context, make_schema
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.seam import Outgoing
 from posse.policies import Policy, ThompsonSampling

@@ -14,8 +14,13 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from posse.live.controls.answers import ControlAnswer, ControlsAnswer
-from posse.live.controls.records import MOST_STEPS, VersionSteps, is_control
+from posse.live.controls.records import (
+    MOST_STEPS,
+    ControlAnswer,
+    ControlsAnswer,
+    VersionSteps,
+    is_control,
+)
 from posse.live.controls.records import Control as Control
 from posse.live.controls.records import ControlMessage as ControlMessage
 from posse.live.exchange.origins import Sign

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from posse.live.exchange.ledger import LARGEST, MOST_ARMS, is_name, is_whole
 
@@ -164,3 +164,30 @@ class VersionSteps:
         """Return to the values of `to_plain`."""
         self._steps = [Control.from_plain(record) for record in data]
         self._turn = 0
+
+
+# The answer about controls: the types that are built, sent over HTTP and documented.
+
+
+class ControlAnswer(TypedDict):
+    """A control record: the arms that an operator pinned or paused."""
+
+    version: int
+    signer: str
+    pinned: str | None
+    paused: list[str]
+
+
+class ControlsAnswer(TypedDict):
+    """Pinned and paused arms, and the records that they come from.
+
+    unknown: arms that are named by a record but do not exist here. operator: whether commands given
+    here apply to the whole network.
+    """
+
+    pinned: str | None
+    paused: list[str]
+    unknown: list[str]
+    operator: bool
+    network: ControlAnswer | None
+    here: ControlAnswer | None

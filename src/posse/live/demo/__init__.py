@@ -1,7 +1,7 @@
 """Demonstrations: many agents on this machine, with visitors, kills and an audit at the end."""
 
 from posse.live.demo.fleet import Fleet as Fleet
-from posse.live.demo.memory import create_memory_sites as create_memory_sites
+from posse.live.demo.fleet import create_memory_sites as create_memory_sites
 from posse.live.demo.processes import create_process_sites as create_process_sites
 from posse.live.demo.site import AgentSite as AgentSite
 from posse.live.demo.site import Count as Count

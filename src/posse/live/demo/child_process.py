@@ -140,7 +140,7 @@ class ChildProcess:
 
 def main(file: Path) -> None:
     """Run the agent of a settings file until stdin closes."""
-    from posse.live import logs
+    from posse.live import process as logs
     from posse.live.http import serve_node
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then counts

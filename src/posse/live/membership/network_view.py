@@ -1,26 +1,101 @@
-"""The network as an agent knows it: every agent, its state, and the links (split brain: "half")."""
+"""The network as an agent knows it, and the answer about it that is sent over HTTP.
+
+The types of the answer come first: they are what is built, sent and documented.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
-from posse.live.membership.answers import (
-    AgentAnswer,
-    AgentState,
-    CountAnswer,
-    LinkAnswer,
-    LinkEndAnswer,
-    LinkState,
-    NeighbourAnswer,
-    NetworkAnswer,
-)
 from posse.live.membership.heartbeats import Link, Presence, ReceivedStatus
 from posse.live.membership.records import Status
 
 if TYPE_CHECKING:
     from posse.live.experiment import LiveExperiment
+
+AgentState = Literal["here", "up", "down", "silent", "known"]
+LinkState = Literal["up", "down", "half"]
+
+
+class NeighbourAnswer(TypedDict):
+    """One neighbour, over all experiments.
+
+    lag: entries or versions that it is not known to have.
+    """
+
+    identity: str | None
+    active: bool
+    last_heard: float | None
+    lag: int | None
+    connected: bool
+
+
+class LinkEndAnswer(TypedDict):
+    """A link as reported by one end of it."""
+
+    up: bool
+    lag: float | None
+
+
+class CountAnswer(TypedDict):
+    """The decisions that an agent counted in an experiment, by its own report, and those here.
+
+    counted: decisions in its own evidence, open ones included. late: rewards refused as late since
+    its start. held: decisions of it that are known here. behind: counted, and not known here yet.
+    null: unknown, as under flows, of an experiment that is not run here, or of an agent without a
+    status; behind also where evidence fades.
+    """
+
+    counted: int | None
+    open: int | None
+    late: int | None
+    held: int | None
+    behind: int | None
+
+
+class AgentAnswer(TypedDict):
+    """An agent of the network, as it is known here.
+
+    state: here, this agent itself; up, connected or received from within 120 seconds; down, a
+    neighbour that is not connected, and of which nothing was received by any path since it was
+    lost; silent, nothing for 120 seconds; known, only its evidence is. heard: the time of its last
+    status, by this agent's clock; via: the neighbour that forwarded it. lag: seconds that a message
+    of a neighbour takes, of others those that their status took. The rest is its own report.
+    """
+
+    state: AgentState
+    heard: float | None
+    lag: float | None
+    via: str | None
+    version: str | None
+    started: float | None
+    neighbours: dict[str, LinkEndAnswer]
+    refused: dict[str, int]
+    experiments: dict[str, CountAnswer]
+
+
+class LinkAnswer(TypedDict):
+    """A link between two agents, listed once; half: its ends disagree whether it is up."""
+
+    a: str
+    b: str
+    state: LinkState
+    lag: float | None
+
+
+class NetworkAnswer(TypedDict):
+    """The neighbours, all known agents and links, and refusals by reason."""
+
+    neighbours: dict[str, NeighbourAnswer]
+    refused: dict[str, int]
+    agents_known: int
+    agents: dict[str, AgentAnswer]
+    links: list[LinkAnswer]
+
+
+# --- every known agent, its state, and the links ("half" where both ends disagree)
 
 SILENT_SECONDS = 120.0  # without a sign of an agent: two heartbeats are missing
 UNSURE_SECONDS = 5.0  # around a loss, when a status may be from before or after it

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from posse.live.store.clock import DecisionAges
 from posse.live.store.decisions import (
     COLUMNS,
     DecisionTable,
@@ -20,7 +19,7 @@ from posse.live.store.decisions import (
     validate_decision,
     validate_reward,
 )
-from posse.live.store.file import StoreFile
+from posse.live.store.file import DecisionAges, StoreFile
 from posse.live.store.file_lock import DEFAULT, StoreClaim
 from posse.live.store.group_commit import Disk
 from posse.live.store.records import DecisionRecord, RewardOutcome, validate_number, validate_text

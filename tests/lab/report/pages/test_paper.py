@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from posse.lab import plots
-from posse.lab.paper.report_data import (
+from posse.lab.paper.analysis import (
     ClaimReport,
     CurveGrowth,
     PanelReport,

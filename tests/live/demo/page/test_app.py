@@ -10,7 +10,7 @@ import pytest
 
 from posse.live.demo.page import app as streams
 from posse.live.demo.page.app import ASSETS, serve_page
-from posse.live.http import event_stream
+from posse.live.http import page as event_stream
 
 STREAM = {"accept": "text/event-stream"}
 SOON = 20.0  # seconds, on a machine that does much else

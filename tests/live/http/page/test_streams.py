@@ -9,9 +9,10 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from posse.live.http import event_stream, serve_node
+from posse.live.http import page as event_stream
 from posse.live.http import page as sections
 from posse.live.http import page as streams
+from posse.live.http import serve_node
 from posse.live.http.page import PageSections
 
 

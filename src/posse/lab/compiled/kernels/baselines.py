@@ -6,7 +6,7 @@ import math
 
 from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.philox import U64, pick_best
-from posse.lab.compiled.signatures import CHOOSE, MERGE
+from posse.lab.compiled.records import CHOOSE, MERGE
 
 # Positions in the table of DDUCB.
 UNACCELERATED, PRACTICAL, STAGE, NORM = range(4)

@@ -7,7 +7,7 @@ import math
 from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.numerics.kl_index import FIRST, KIND, OWN, SIGMA, index_score
 from posse.lab.compiled.philox import U64, pick_best
-from posse.lab.compiled.signatures import CHOOSE, MERGE
+from posse.lab.compiled.records import CHOOSE, MERGE
 
 
 @vectorised

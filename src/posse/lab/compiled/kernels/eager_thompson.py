@@ -12,7 +12,7 @@ from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vector
 from posse.lab.compiled.kernels.thompson import ALWAYS_EAGER, EAGER, PROBE_EVERY, PROBES
 from posse.lab.compiled.philox import U64, pick_best
 from posse.lab.compiled.posteriors import POSTERIORS
-from posse.lab.compiled.signatures import CHOOSE
+from posse.lab.compiled.records import CHOOSE
 
 
 @vectorised

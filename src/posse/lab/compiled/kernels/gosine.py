@@ -5,7 +5,7 @@ from __future__ import annotations
 from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel
 from posse.lab.compiled.numerics.kl_index import FIRST, index_score
 from posse.lab.compiled.philox import NETWORK, U64, next_uniform, open_stream, pick_best
-from posse.lab.compiled.signatures import CHOOSE, MERGE
+from posse.lab.compiled.records import CHOOSE, MERGE
 
 
 @helper

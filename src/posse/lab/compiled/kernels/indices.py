@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 
 from posse.lab.compiled.jit import KERNEL, helper, kernel, use_wide_vectors, vectorised
-from posse.lab.compiled.numerics.normal_scores import UNKNOWN
-from posse.lab.compiled.numerics.quantiles import upper_quantile
+from posse.lab.compiled.numerics.quantiles import UNKNOWN, upper_quantile
 from posse.lab.compiled.numerics.special import normal_score
 from posse.lab.compiled.philox import TIE, U64, open_stream, pick_tied
 from posse.lab.compiled.posteriors import GAUSSIAN, POSTERIORS
-from posse.lab.compiled.signatures import CHOOSE
+from posse.lab.compiled.records import CHOOSE
 
 # Grunbaum's inequality: a log-concave law has at least 1/e of its mass on each side of its mean.
 _MEAN_IS_BELOW = 0.36

@@ -11,7 +11,7 @@ from numba import njit, types
 
 from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.philox import NETWORK, U64, next_uniform, open_stream, philox
-from posse.lab.compiled.signatures import MERGE
+from posse.lab.compiled.records import MERGE
 
 # BlockState merged in one stretch, few enough to stay in the cache between two passes over them.
 _STRETCH = U64(64)

@@ -8,7 +8,7 @@ from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vector
 from posse.lab.compiled.kernels.baselines import flood_observations
 from posse.lab.compiled.numerics.kl_index import FIRST, kl_score
 from posse.lab.compiled.philox import U64, pick_best
-from posse.lab.compiled.signatures import CHOOSE, MERGE
+from posse.lab.compiled.records import CHOOSE, MERGE
 
 # Positions in the table of an index; from LEADERS on the leader of each agent, if any.
 FORCED, SELECTIVE, KIND, PARAMETER, LEADERS = range(5)

@@ -18,7 +18,7 @@ from posse.lab.compiled.philox import (
     pick_best,
 )
 from posse.lab.compiled.posteriors import GAUSSIAN, POSTERIORS
-from posse.lab.compiled.signatures import CHOOSE
+from posse.lab.compiled.records import CHOOSE
 
 _PEAK = 0.3989422804014327  # of the normal density
 

@@ -15,7 +15,7 @@ from posse.lab.compiled.numerics.special import gamma_tails, normal_score
 from posse.lab.compiled.philox import REWARD as PURPOSE
 from posse.lab.compiled.philox import U64, fill_normals, fill_uniforms
 from posse.lab.compiled.posteriors import BETA
-from posse.lab.compiled.signatures import REWARD
+from posse.lab.compiled.records import REWARD
 
 
 @helper

@@ -31,7 +31,7 @@ import numpy as np
 from posse.lab.compiled.jit import FAST_KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.philox import CONTEST, U64, next_uniform, open_stream
 from posse.lab.compiled.posteriors import POSTERIORS
-from posse.lab.compiled.signatures import CHOOSE
+from posse.lab.compiled.records import CHOOSE
 
 OUTRIGHT = 1e-2
 # A draw of the walk costs about as much as `worth` vectorised ones, so a run is eager while more

@@ -7,7 +7,7 @@ import numpy as np
 from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.kernels.merge import draw_links
 from posse.lab.compiled.philox import U64
-from posse.lab.compiled.signatures import MERGE
+from posse.lab.compiled.records import MERGE
 
 # Positions in the constants: the prior, the weight of an observation, the failure probability.
 COUNT, TOTAL, RATE, FAILURE = range(4)

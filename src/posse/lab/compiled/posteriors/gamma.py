@@ -6,7 +6,7 @@ import math
 
 from posse.lab.compiled.jit import helper, inline_here, vectorised
 from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
-from posse.lab.compiled.numerics.normal_scores import tail_score
+from posse.lab.compiled.numerics.quantiles import tail_score
 from posse.lab.compiled.numerics.special import gamma_prefix, gamma_tails
 from posse.lab.compiled.philox import log, next_gamma, next_uniform
 from posse.lab.compiled.posteriors.posterior import Posterior

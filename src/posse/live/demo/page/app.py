@@ -22,8 +22,7 @@ from posse.live.http.access_control import (
     refuse_request,
     send_response,
 )
-from posse.live.http.event_stream import stream_events
-from posse.live.http.page import CONTENT_TYPES, HEADERS
+from posse.live.http.page import CONTENT_TYPES, HEADERS, stream_events
 from posse.live.http.protocol import ServerLimits
 from posse.live.http.responses import RequestRefused, Response, error_response, json_response
 from posse.live.http.server import Server

@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from posse.live.config import AgentSettings, settings_from_data
 from posse.live.demo.fault_injection import AgentSnapshot, FaultInjector, Faults, take_snapshot
-from posse.live.demo.fleet import Fleet
-from posse.live.demo.memory import MemorySite
+from posse.live.demo.fleet import Fleet, MemorySite
 from posse.live.demo.page.stage import TICK_SECONDS, VISITS_PER_SECOND, agent_data
 from posse.live.demo.site import AgentSite
 from posse.live.demo.visitors import Audience

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from posse.live import logs
+from posse.live import process as logs
 
 
 @pytest.fixture
