@@ -29,7 +29,7 @@ def test_an_authority_and_two_agents(capsys, tmp_path):
     assert certificates.vouched(certificate, certificates.read_certificate(paths["ca.pem"]))
     code, out, err = run(capsys, "issue", "b")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "b.key exists: take --force to replace it" in err
+    assert "b.key exists: use --force to replace it" in err
     assert run(capsys, "issue", "b", "--force", "--days", "2")[0] == 0
 
 

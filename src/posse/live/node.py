@@ -193,7 +193,9 @@ class Node:
                 return next(iter(experiments.values()))
             raise Unknown(f"there are several experiments, name one of {_listed(experiments)}")
         if name not in experiments:
-            raise Unknown(f"there is no experiment {name!r} here, but {_listed(experiments)}")
+            raise Unknown(
+                f"there is no experiment {name!r} here, name one of {_listed(experiments)}"
+            )
         return experiments[name]
 
     @property

@@ -99,7 +99,7 @@ def test_agents_with_another_half_life_do_not_exchange():
          "tick_seconds, 100 seconds, got 99"),
         ({"half_life": 600, "tick_seconds": 10}, "1000 seconds, got 600"),
         ({"half_life": 100, "reward_window": 1001.0}, "reward_window must be at most 10 half"),
-        ({"half_life": 600, "stop": {}}, "what drifts has no winner"),
+        ({"half_life": 600, "stop": {}}, "drifting means have no final winner"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_in_a_sentence(keys, words):

@@ -231,7 +231,7 @@ def test_a_restart_goes_on_with_what_others_said():
         ({"sites": True}, "sites must be"),
         (
             {"sites": "differ", "exchange": "flows", "network_size": 3},
-            "sites = 'differ' needs exchange 'origins': flows do not know whose evidence it is",
+            "sites = 'differ' needs exchange 'origins': flows do not record the origin of evidence",
         ),
         ({"sites": "differ", "half_life": 1e5}, "does not go with half_life"),
         ({"sites": 0.1, "family": GaussianUnknownVariance()}, "family"),

@@ -17,13 +17,13 @@ KEYS = {each.name for each in fields(ExperimentSettings)}
 def expected(family, exchange, sites, half_life, stop):
     """The sentence of a cell, worked out by hand from the pairs that do not go together."""
     if sites != "alike" and exchange == "flows":
-        return "needs exchange 'origins': flows do not know whose evidence it is"
+        return "needs exchange 'origins': flows do not record the origin of evidence"
     if sites != "alike" and half_life:
-        return "means that drift cannot be told from sites that differ"
+        return "drifting means look the same as sites that differ"
     if sites != "alike" and family is UNKNOWN:
-        return "against a variance of rewards that is known"
+        return "needs a family with a known variance of rewards"
     if stop and half_life:
-        return "what drifts has no winner"
+        return "drifting means have no final winner"
     if stop and family is UNKNOWN:
         return "with a nuisance parameter beside the mean there is no martingale to stop by"
     return None

@@ -102,7 +102,7 @@ def test_the_sentences_of_worlds():
     assert refusal(family, "origins", **plain) is None
     assert refusal(family, "origins", **{**plain, "half_life": 3600.0}) is None
     assert "need exchange 'origins'" in refusal(family, "flows", **plain)
-    assert "a best arm for each" in refusal(family, "origins", **{**plain, "stop": Stop()})
+    assert "its own best arm" in refusal(family, "origins", **{**plain, "stop": Stop()})
     assert "category of the context" in refusal(family, "origins", **{**plain, "sites": 0.1})
 
 

@@ -62,7 +62,7 @@ def test_an_experiment_is_named_or_the_only_one(several):
     w = several().start(a=table("a"), b=table("b", ["checkout"]))
     with pytest.raises(Unknown, match="several experiments, name one of checkout, banner"):
         w.nodes["a"].decide()
-    with pytest.raises(Unknown, match="there is no experiment 'prices' here, but checkout"):
+    with pytest.raises(Unknown, match="there is no experiment 'prices' here, name one of checkout"):
         w.nodes["b"].experiment("prices")
     assert w.nodes["b"].decide().arm in ("red", "green")
 

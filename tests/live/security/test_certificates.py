@@ -125,7 +125,7 @@ def test_nothing_is_replaced_unless_asked(folder):
     certificates.issue(folder, "a")
     before = contents(folder)
     for again in (certificates.create_authority, lambda f: certificates.issue(f, "a")):
-        with pytest.raises(ValueError, match="exists: take --force to replace it"):
+        with pytest.raises(ValueError, match="exists: use --force to replace it"):
             again(folder)
     assert contents(folder) == before
     certificates.issue(folder, "a", force=True)

@@ -261,7 +261,8 @@ class Agent:
             if before == reward:
                 return False
             raise ValueError(
-                f"decision {id_!r} was rewarded with {before} already, and now with {reward}"
+                f"decision {id_!r} already has the reward {before}: "
+                f"it cannot get the reward {reward}"
             )
         self.learn(arm, reward, x=x)
         self._remember(id_, arm, float(reward), x)

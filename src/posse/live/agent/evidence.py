@@ -139,7 +139,7 @@ class Powers:
         if given != shape:  # it would be added to every coordinate
             raise ValueError(
                 f"statistic of family {get_family_name(self.family)!r} must have shape {shape} for "
-                f"{shape[1]} rewards, as its prior has {shape[0]} numbers, got {given}"
+                f"{shape[1]} rewards, because its prior has {shape[0]} numbers, got {given}"
             )
         names = ", ".join(f"y^{power}" for power in self.powers)
         with np.errstate(all="ignore"):

@@ -79,7 +79,7 @@ NO_CONTEXTS_UNDER_FLOWS = (
     "contexts need exchange 'origins': under flows no honest interval is known for them"
 )
 NO_WINNER_OF_CONTEXTS = (
-    "stop does not go with a context: with contexts there is a best arm for each: see expected_loss"
+    "stop does not go with a context: each context has its own best arm: see expected_loss"
 )
 
 

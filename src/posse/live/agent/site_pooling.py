@@ -99,13 +99,13 @@ class SiteReading:
             raise ValueError(SITES_IN_CONTEXT.format(sites))
         elif not known:
             raise ValueError(
-                f"sites = {sites!r} needs exchange 'origins': flows do not know whose evidence it "
-                "is"
+                f"sites = {sites!r} needs exchange 'origins': flows do not record the origin "
+                "of evidence"
             )
         elif not steady:
             raise ValueError(
                 f"sites = {sites!r} does not go with half_life: "
-                "means that drift cannot be told from sites that differ"
+                "drifting means look the same as sites that differ"
             )
         else:
             check_reward_variance(self._family)

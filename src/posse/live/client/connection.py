@@ -80,7 +80,7 @@ class Address:
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
         if token is not None:
             if "Authorization" in self._headers:
-                raise ValueError("token must not be given beside a name and password in url")
+                raise ValueError("give token, or a name and password in url, not both")
             if not (isinstance(token, str) and token.isascii() and token.isprintable() and token):
                 raise ValueError("token must be a line of printable ASCII characters")
             self._headers["Authorization"] = f"Bearer {token}"

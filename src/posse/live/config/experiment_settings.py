@@ -65,8 +65,8 @@ def check_worlds(settings: Any) -> None:
     window = settings.reward_window
     if half_life is not None and window is not None and window > MOST_HALF_LIVES * half_life:
         raise ValueError(
-            f"reward_window must be at most {MOST_HALF_LIVES} half-lives, "
-            f"{MOST_HALF_LIVES * half_life:g} seconds: later rewards are worth nothing, "
+            f"reward_window must be at most {MOST_HALF_LIVES} half-lives "
+            f"({MOST_HALF_LIVES * half_life:g} seconds), because later rewards are worth nothing, "
             f"got {window:g}"
         )
 
@@ -84,20 +84,22 @@ def refusal(
         return None if stop is None else NO_WINNER_OF_CONTEXTS
     plain: Any = family
     if differ and exchange == "flows":
-        return f"sites = {sites!r} needs exchange 'origins': flows do not know whose evidence it is"
+        return (
+            f"sites = {sites!r} needs exchange 'origins': "
+            "flows do not record the origin of evidence"
+        )
     if differ and half_life is not None:
         return (
             f"sites = {sites!r} does not go with half_life: "
-            "means that drift cannot be told from sites that differ"
+            "drifting means look the same as sites that differ"
         )
     if differ and len(plain.parameters) > 1:
         return (
             f"sites = {sites!r} does not go with family {get_family_name(family)!r}: "
-            "how much sites differ "
-            "is measured against a variance of rewards that is known"
+            "this setting needs a family with a known variance of rewards"
         )
     if stop is not None and half_life is not None:
-        return "stop does not go with half_life: what drifts has no winner"
+        return "stop does not go with half_life: drifting means have no final winner"
     if stop is not None and (reason := explain_no_verdict(plain)):
         return f"stop does not go with family {get_family_name(family)!r}: {reason}"
     return None
@@ -154,7 +156,9 @@ class ExperimentSettings:
             if self.reward_window is None or self.remember < self.reward_window:
                 raise ValueError("remember needs reward_window, and must not be shorter than it")
         if self.rate_cap is not None and self.exchange != "origins":
-            raise ValueError("rate_cap is for 'origins': flows do not know whose evidence it is")
+            raise ValueError(
+                "rate_cap is for 'origins': flows do not record the origin of evidence"
+            )
         check_sites(self.sites)
         check_worlds(self)
         agent = self.agent()  # so that whatever it refuses is refused now

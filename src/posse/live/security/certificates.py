@@ -194,7 +194,7 @@ def check_files(name: str, files: Files) -> None:
         raise ValueError(f"{files.key} is not the key of {files.certificate}: {again}")
     if (size := len(encoded(certificate))) > LARGEST:
         raise ValueError(
-            f"{files.certificate} has {size:,} bytes, and neighbours take {LARGEST:,}: "
+            f"{files.certificate} has {size:,} bytes, but neighbours accept at most {LARGEST:,}: "
             f"{again} with fewer hosts"
         )
 
@@ -348,7 +348,7 @@ def _write(
     try:
         for path, (content, mode) in pair.items():
             if path.exists() and not force:
-                raise ValueError(f"{path} exists: take --force to replace it")
+                raise ValueError(f"{path} exists: use --force to replace it")
             drafts[path] = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
             _write_new(drafts[path], content, mode)
         for path, draft in drafts.items():
@@ -360,7 +360,7 @@ def _write(
     except BaseException as error:
         _remove(placed)
         if isinstance(error, FileExistsError):  # made by another since we looked
-            raise ValueError(f"{error.filename2} exists: take --force to replace it") from None
+            raise ValueError(f"{error.filename2} exists: use --force to replace it") from None
         raise
     finally:
         _remove(drafts.values())

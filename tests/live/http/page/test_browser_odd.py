@@ -141,7 +141,7 @@ def test_an_experiment_that_goes_away_while_it_is_watched(two, watch):
     page.shows("#notes", "/two/decisions")
     page.allowed.append("404")
     node.reload(two.read_settings(data("paris", ["one"])))
-    page.shows("#notice", "Gone", "there is no experiment 'two' here, but one")
+    page.shows("#notice", "Gone", "there is no experiment 'two' here, name one of one")
     assert viewers(two.urls["paris"]) == 0
     page.find("#notice a").click()
     page.shows("#who", "paris")
