@@ -222,6 +222,7 @@ def of_contexts(folder: Path, pairs: int) -> dict[str, float]:
     """Nodes with and without contexts in turns: pairs a second, and processor time, as shares."""
     from posse import families
     from posse.live import Agent, Node, Store
+    from posse.live.experiment.experiment import LiveExperiment
     from posse.live.messaging.transport.memory import MemoryNetwork
 
     nodes = {}
@@ -233,7 +234,8 @@ def of_contexts(folder: Path, pairs: int) -> dict[str, float]:
         agent = Agent(ARMS, family, context=schema, seed=1)
         store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
         transport = MemoryNetwork([("a", "b")]).transport("a")
-        nodes[name] = Node(agent, store, transport, neighbours=["b"])
+        experiment = LiveExperiment("default", agent, store)
+        nodes[name] = Node("a", [experiment], store, transport, neighbours=["b"])
     ratios = []
     for _ in range(max(2, pairs // 100)):
         taken = {}
@@ -265,6 +267,7 @@ def in_process(folder: Path, pairs: int) -> dict[str, float]:
     from posse import families
     from posse.live import Agent, Node, Store
     from posse.live.exchange.messages import Entry, OriginsMessage
+    from posse.live.experiment.experiment import LiveExperiment
     from posse.live.messaging.transport.memory import MemoryNetwork
     from posse.live.messaging.wire import Codec
 
@@ -272,7 +275,8 @@ def in_process(folder: Path, pairs: int) -> dict[str, float]:
         agent = Agent(arms, families.Bernoulli(), seed=1)
         store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
         transport = MemoryNetwork([("a", "b")]).transport("a")
-        return Node(agent, store, transport, neighbours=["b"])
+        experiment = LiveExperiment("default", agent, store)
+        return Node("a", [experiment], store, transport, neighbours=["b"])
 
     one = node("pairs", ARMS)
     start = time.perf_counter()

@@ -46,7 +46,7 @@ class Shop(Fleet):
         self._over = threading.Event()
         certificates.create_authority(folder / "certs")
         for name in SITES:
-            certificates.issue(folder / "certs", name, ["127.0.0.1"])
+            certificates.issue_certificate(folder / "certs", name, ["127.0.0.1"])
         for name in SITES:
             self.start_agent(name)
 
@@ -118,7 +118,7 @@ class Shop(Fleet):
         experiment = self.nodes[name].experiment(experiment_name)
         # one commit for all visits of a step: thousands of them would take minutes
         with experiment.store.transaction(durable=False):
-            choices = experiment.choose_many([DecisionRequest()] * visits)
+            choices = experiment.draw_decisions([DecisionRequest()] * visits)
             decisions = [record for record in choices if not isinstance(record, ValueError)]
             experiment.store.insert_decisions(decisions)
             experiment.counts.add("decisions", len(decisions))

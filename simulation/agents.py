@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posse import families
-from posse.live.config.agent_settings import Settings
+from posse.live.config.agent_settings import AgentSettings
 from posse.live.config.experiment_settings import ExperimentSettings
 from posse.live.exchange import own
-from posse.live.messaging.inbox import Limits
+from posse.live.messaging.inbox import MessageLimits
 from simulation.bits import RANGE
 
 LIAR = "z"
-PLENTY = Limits(1e9, 1e12)
+PLENTY = MessageLimits(1e9, 1e12)
 EAGER = {"FOLDED_ABOVE": 2, "FOLDED_AT_ONCE_ABOVE": 16}
 FLOORS = {"MOST_NAMED": 2, "MOST_NAMED_EVER": 8}
 
@@ -64,7 +64,7 @@ class FakeKeys:
         """From when to when a signer may sign; None if it did not."""
         return (-1e12, 1e12) if verify_signature(name, content, signed) else None
 
-    def changed(self) -> None:
+    def read_changed(self) -> None:
         """They never do."""
 
 
@@ -80,7 +80,7 @@ def settings_of(
     remember: float | None,
     operators: tuple[str, ...] = (),
     half_life: float | None = None,
-) -> Settings:
+) -> AgentSettings:
     """The settings of an agent, as its agent.toml would give them."""
     tables = {
         experiment: ExperimentSettings(
@@ -98,7 +98,9 @@ def settings_of(
         for experiment, arms in experiments
     }
     near = dict.fromkeys(neighbours, "")
-    return Settings(name, tables, store=store, neighbours=near, limits=PLENTY, operators=operators)
+    return AgentSettings(
+        name, tables, store=store, neighbours=near, limits=PLENTY, operators=operators
+    )
 
 
 def shorten_periods(exchange: Any, clock: Callable[[], float]) -> None:

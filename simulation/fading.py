@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from posse.live.exchange.epochs import shifted
+from posse.live.exchange.epochs import shift_ledger
 from posse.live.exchange.ledger import minus, plus, total
 from posse.live.exchange.quanta import PER_UNIT
 from simulation.agents import LIAR
@@ -109,10 +109,10 @@ def _judge_edges(exchanges: dict[str, Any]) -> None:
     for identity, exchange in by_identity.items():
         passed = last - exchange.epoch
         records = exchange.records()
-        flows = {peer: shifted(flow, passed) for peer, (_, flow) in records.items()}
+        flows = {peer: shift_ledger(flow, passed) for peer, (_, flow) in records.items()}
         if exchange.level() != minus(exchange._records.own, total(f for _, f in records.values())):
             raise Violation(f"the level of {identity} is not what it observed less what flowed")
-        observed.append(shifted(exchange._records.own, passed))
+        observed.append(shift_ledger(exchange._records.own, passed))
         levels.append(minus(observed[-1], total(flows.values())))
         for peer, flow in flows.items():
             if peer not in by_identity:
@@ -120,7 +120,7 @@ def _judge_edges(exchanges: dict[str, Any]) -> None:
                 continue
             opposite_end = by_identity[peer]
             version, opposite = opposite_end.records().get(identity, (0, {}))
-            back = shifted(opposite, last - opposite_end.epoch)
+            back = shift_ledger(opposite, last - opposite_end.epoch)
             if records[peer][0] != version or plus(flow, back):
                 raise Violation(f"ends of an edge differ: {records[peer][0]} {flow}, {back}")
     if plus(total(levels), total(flowed)) != total(observed):

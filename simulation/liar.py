@@ -8,7 +8,7 @@ from dataclasses import replace
 from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.messages import Entry, FlowsMessage, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.messaging.wire import VERSION, Codec
 from simulation.agents import LIAR, sign_content
 from simulation.world import Site, World
@@ -47,7 +47,7 @@ def relayed(world: World, site: Site, b: int) -> list[bytes]:
     return [letter.payload for letter in world.post.seen[b % 7 :: 7][-10:]]
 
 
-def target_experiment(site: Site) -> Experiment:
+def target_experiment(site: Site) -> LiveExperiment:
     """The experiment that is lied to."""
     assert site.node is not None
     return next(iter(site.node.experiments.values()))

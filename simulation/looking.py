@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from posse.live.exchange.own import UNTOLD
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.store import DecisionRecord
 from simulation.bits import (
     CLOSED,
@@ -44,7 +44,7 @@ def compare_disk(world: World, site: Site, complete: bool = False) -> None:
     memory.maybe = {k: outcomes for k, outcomes in memory.maybe.items() if k[0] not in running}
     check_whole(site)
     for name in running.keys() & memory.controls.keys():
-        present = running[name].controls._held
+        present = running[name].controls._network_record
         if present is None or present.rank < memory.controls[name]:
             raise Violation(f"{site.name} forgot what is pinned and paused")
     for each in running.values():
@@ -152,7 +152,7 @@ def check_sites(world: World) -> None:
         held_marks = {mark for mark in before if mark[0] not in running}
         for name, experiment in running.items():
             evidence = experiment.evidence()
-            closed = experiment.agent.can_begin
+            closed = experiment.agent.can_count_open
             own_sums = drop_signs(evidence["own"], closed)
             if world.plan.exchange == "flows" or not (site.put_back or world.history.untold):
                 here = site.memory.sum_by_arm(name)
@@ -179,7 +179,7 @@ def check_sites(world: World) -> None:
         site.set_back = False
 
 
-def is_void(site: Site, experiment: Experiment, key: Key, record: DecisionRecord) -> bool:
+def is_void(site: Site, experiment: LiveExperiment, key: Key, record: DecisionRecord) -> bool:
     """Whether a decision is void: not final in a copy that was put back, and a neighbour said so.
 
     Only such a decision may be, for others are of a past that nobody forgot.

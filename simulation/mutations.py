@@ -16,7 +16,7 @@ from posse.live.exchange import digests, examine, flows, origins, overlaps, own
 from posse.live.exchange import flow_records as boots
 from posse.live.exchange.ledger import negative
 from posse.live.exchange.messages import FlowsMessage
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.messaging import inbox
 from posse.live.store import RewardOutcome, Store, StoreError, file
 from posse.live.store import clock as ages
@@ -50,10 +50,10 @@ _hear = digests.Neighbour.hear
 _after = keeper.ParticipantState.after_commit
 _run = file.StoreFile.run_in_commit
 _reward = Store.add_reward
-_receive = Experiment.receive
+_receive = LiveExperiment.receive
 _receive_agent = Agent.receive
 _fold_if_many = own.Own.fold_if_many
-_advance = flows.Flows._advance
+_advance = flows.Flows._advance_record
 _examine = examine.Examiner.examine
 _begin = writer.Writer.__init__
 
@@ -171,7 +171,7 @@ RULES: dict[str, list[Patch]] = {
     "flows: repeated messages are dropped": [
         (boots.Boots, "is_repeated", lambda self, boot, seq: False),
     ],
-    "flows: forks are repaired": [(flows.Flows, "_advance", _any_version)],
+    "flows: forks are repaired": [(flows.Flows, "_advance_record", _any_version)],
     "store: memory goes back when a commit fails": [
         (keeper.ParticipantState, "after_commit", _commit_anyway)
     ],
@@ -194,10 +194,12 @@ RULES: dict[str, list[Patch]] = {
         (claim.StoreClaim, "check_file", lambda self, connection, path: None)
     ],
     "node: nothing is sent before its commit": [
-        (Experiment, "receive", _send_anyway),
+        (LiveExperiment, "receive", _send_anyway),
         (Agent, "receive", _note_answers),
     ],
-    "node: a neighbour has a budget": [(inbox.Inbox, "admit", lambda self, peer, size: True)],
+    "node: a neighbour has a budget": [
+        (inbox.Inbox, "admit_message", lambda self, peer, size: True)
+    ],
 }
 
 

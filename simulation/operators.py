@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.store import Conflict, StoreError
 from simulation.applications import experiment_of, site_of
 from simulation.disk import Killed
@@ -81,7 +81,10 @@ def apply_settings(world: World, site: Site, b: int) -> None:
         if site.node is not None:
             world.shorten_periods(site, node)
             world.compare_disk(site)
-            follow = {(e.silence.window, e.silence.default_reward) for e in experiments_of(site)}
+            follow = {
+                (e.reward_window.window, e.reward_window.default_reward)
+                for e in experiments_of(site)
+            }
             if not site.stale and follow != {site.silence}:
                 raise Violation(f"{site.name} goes by {follow} in place of {site.silence}")
     else:
@@ -89,7 +92,7 @@ def apply_settings(world: World, site: Site, b: int) -> None:
         world.start_process(site)
 
 
-def experiments_of(site: Site) -> list[Experiment]:
+def experiments_of(site: Site) -> list[LiveExperiment]:
     """The experiments that run at a site."""
     return [] if site.node is None else list(site.node.experiments.values())
 
@@ -126,6 +129,6 @@ def control(world: World, a: int, b: int) -> None:
     if (
         outcome is not Killed
         and not isinstance(outcome, StoreError)
-        and experiment.controls.operator
+        and experiment.controls.is_operator
     ):
         site.memory.note_control(name, experiment.controls)

@@ -115,7 +115,8 @@ def controls_agree(world: World) -> bool:
     for name in world.plan.experiments if world.plan.operators else ():
         nodes = [site.node for site in world.sites.values() if site.node is not None]
         all_controls = [
-            node.experiment(name).controls.status(world.plan.arms)["network"] for node in nodes
+            node.experiment(name).controls.describe_status(world.plan.arms)["network"]
+            for node in nodes
         ]
         if any(controls != all_controls[0] for controls in all_controls):
             return False

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from posse.live.config.agent_settings import Settings
+from posse.live.config.agent_settings import AgentSettings
 from posse.live.node import Node
-from posse.live.node_factory import Outside
-from posse.live.process import assemble
+from posse.live.node_factory import NetworkAccess
+from posse.live.process import assemble_node
 from posse.live.store import Conflict, DecisionRecord, StoreError, schema
 from posse.live.store.file_lock import _open_locks
 from simulation import disk as disks
@@ -132,16 +132,16 @@ class World:
         self.compare_disk(site)
         return True
 
-    def create_node(self, site: Site, settings: Settings) -> Node:
+    def create_node(self, site: Site, settings: AgentSettings) -> Node:
         """A process of these settings on the disk of a site."""
 
-        def open_mailbox(_: Settings) -> Mailbox:
+        def open_mailbox(_: AgentSettings) -> Mailbox:
             return Mailbox(site.name, self.post, lambda: site.disk.note_event("send", before=False))
 
-        node = assemble(
+        node = assemble_node(
             settings,
             self.folder,
-            Outside(open_mailbox, cast(Any, FakeKeys(settings.name))),
+            NetworkAccess(open_mailbox, cast(Any, FakeKeys(settings.name))),
             clock=lambda: site.clock,
             draw=self.random.getrandbits,
             monotonic=lambda: site.steady,
@@ -154,7 +154,7 @@ class World:
         for experiment in node.experiments.values():
             shorten_periods(experiment.agent.exchange, lambda: site.clock)
 
-    def settings_of(self, site: Site, name: str | None = None) -> Settings:
+    def settings_of(self, site: Site, name: str | None = None) -> AgentSettings:
         """The settings of a site, under its name or another one."""
         return settings_of(
             name or site.name,
@@ -291,7 +291,7 @@ class World:
         So does what counts at the end of it.
         """
         assert site.node is not None
-        silence = site.node.experiment(key[0]).silence
+        silence = site.node.experiment(key[0]).reward_window
         decision = site.memory.decisions.get(key)
         if decision is None:  # decided in the same moment
             return GivenReward(reward, silence.default_reward is None)
@@ -312,10 +312,10 @@ class World:
             experiment = site.node.experiments.get(key[0])
             if experiment is None or decision.record.closed is not None:
                 continue
-            window = experiment.silence.window
+            window = experiment.reward_window.window
             rewarded = decision.record.settled is not None
             if rewarded if window is None else decision.record.time <= site.clock - window:
-                expiry = Expiry(experiment.silence.default_reward)
+                expiry = Expiry(experiment.reward_window.default_reward)
                 memory.maybe.setdefault(key, []).append(expiry)
                 self.history.may_close(key, decision.record)
         outcome = self.try_at_site(site, site.node.tick)

@@ -30,7 +30,7 @@ AT_ONCE = 100  # runs, with the same identities
 
 def evidence_of(exchange):
     """What travels under an exchange."""
-    return Evidence.of(FAMILY, REWARD_RANGE, SIGNS if exchange == "flows" else 0)
+    return Evidence.for_family(FAMILY, REWARD_RANGE, SIGNS if exchange == "flows" else 0)
 
 
 def play(exchange, n_agents, seed, prior):

@@ -34,7 +34,7 @@ AT_ONCE = 50  # runs, with the same identities
 
 def evidence_of(exchange, family):
     """What travels under an exchange, closed decisions apart."""
-    return Evidence.of(family, None, SIGNS if exchange == "flows" else 0, closed=True)
+    return Evidence.for_family(family, None, SIGNS if exchange == "flows" else 0, closed=True)
 
 
 def play(exchange, family, seed):
@@ -86,7 +86,7 @@ def coverage(exchange, prior, seed):
     """Of each run (times, runs, 2): the share of shown intervals with the truth; acted on."""
     family = PRIORS[prior]
     evidence = evidence_of(exchange, family)
-    plain = Evidence.of(family, None, evidence.signs)
+    plain = Evidence.for_family(family, None, evidence.signs)
     shares = []
     for held in play(exchange, family, seed):
         quanta = np.rint(held * PER_UNIT).astype(int).reshape(-1, held.shape[-1]).tolist()

@@ -37,7 +37,7 @@ def log_of(seed, min_share):
     generator = np.random.default_rng([seed, 1])
     rows = []
     for _ in range(DECISIONS // AT_ONCE):
-        for choice in agent.choices([None] * AT_ONCE):
+        for choice in agent.draw_choices([None] * AT_ONCE):
             reward = float(generator.random() < RATES[choice.arm])
             agent.learn(choice.arm, reward)
             rows.append((choice.arm, choice.probability, choice.allowed, reward))

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from posse.families import FAMILIES, get_optional
-from posse.live.config.agent_settings import Settings, from_data
+from posse.live.config.agent_settings import AgentSettings, settings_from_data
 from posse.live.config.experiment_settings import KEYS
 
 ROOT = Path(__file__).parents[1]
@@ -213,7 +213,7 @@ def test_what_is_to_be_written_for_operators_is_on_the_page():
 
 def test_the_file_of_several_experiments_can_be_read():
     (block,) = re.findall(r"```toml\n(.*?)```", SETTINGS_PAGE, re.DOTALL)
-    settings = from_data(tomllib.loads(block))
+    settings = settings_from_data(tomllib.loads(block))
     assert list(settings.experiments) == ["checkout", "banner", "basket"]
     assert {each.default_reward for each in settings.experiments.values()} == {0}
 
@@ -224,8 +224,8 @@ def test_settings_on_the_page_of_choices_can_be_read():
     assert blocks
     for block in blocks:
         said = tomllib.loads(block)
-        (settings,) = from_data(EXPERIMENT | said).experiments.values()
-        (bare,) = from_data(EXPERIMENT).experiments.values()
+        (settings,) = settings_from_data(EXPERIMENT | said).experiments.values()
+        (bare,) = settings_from_data(EXPERIMENT).experiments.values()
         assert all(getattr(settings, key) != getattr(bare, key) for key in said)
 
 
@@ -236,7 +236,7 @@ def test_what_is_refused_together_is_on_the_page_in_its_own_words():
         {"sites": "differ"} | drift, stop | drift, {"sites": "differ", "exchange": "flows"}
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"does not go with|needs exchange") as refused:
-            from_data(EXPERIMENT | wish)
+            settings_from_data(EXPERIMENT | wish)
         sentence = str(refused.value).removeprefix("experiment default: ")
         assert f". {sentence}\n" in page
 
@@ -244,7 +244,7 @@ def test_what_is_refused_together_is_on_the_page_in_its_own_words():
 def test_every_setting_is_on_the_page():
     section = SETTINGS_PAGE.split("\n## agent.toml\n")[1].split("\n## ")[0]
     named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-    assert {field.name for field in fields(Settings)} | set(KEYS) == set(named)
+    assert {field.name for field in fields(AgentSettings)} | set(KEYS) == set(named)
 
 
 def test_every_family_for_live_agents_is_on_the_page_with_its_prior():

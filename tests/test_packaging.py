@@ -29,7 +29,8 @@ sys.meta_path.insert(0, Refuse())
 
 from posse import families
 from posse.live import Agent, AsyncClient, Client
-from posse.live.http import serve
+from posse.live.http import serve_node
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.node import Node
 from posse.live.store import Store
 from posse.live.messaging.transport.memory import MemoryNetwork
@@ -41,8 +42,9 @@ async def ask(url):
 with tempfile.TemporaryDirectory() as folder:
     agent = Agent(["red", "green"], families.Bernoulli(), seed=1)
     store = Store.open(f"{folder}/agent.db", fingerprint=agent.fingerprint)
-    node = Node(agent, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
-    with serve(node, "127.0.0.1:0") as server:
+    transport = MemoryNetwork([("a", "b")]).transport("a")
+    node = Node("a", [LiveExperiment("default", agent, store)], store, transport, neighbours=["b"])
+    with serve_node(node, "127.0.0.1:0") as server:
         with Client(server.url) as client:
             assert client.update(client.pull(), 1.0)
         assert asyncio.run(ask(server.url))

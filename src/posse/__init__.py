@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from posse.lab.experiments import experiment_of as experiment_of
     from posse.lab.experiments import read_experiment as read_experiment
     from posse.lab.experiments import write_experiment as write_experiment
-    from posse.lab.sweeps.files import read_sweep as read_sweep
-    from posse.lab.sweeps.files import write_sweep as write_sweep
+    from posse.lab.sweeps import read_sweep as read_sweep
+    from posse.lab.sweeps import write_sweep as write_sweep
     from posse.lab.sweeps.sweep import Sweep as Sweep
     from posse.lab.sweeps.sweep import sweep as sweep
-    from posse.live.agent.agent import Agent as Agent
+    from posse.live.agent import Agent as Agent
     from posse.policies import BayesUCB as BayesUCB
     from posse.policies import Greedy as Greedy
     from posse.policies import RandUCB as RandUCB

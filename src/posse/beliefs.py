@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Model, get_family_name, is_contextual, require_plain_family
+from posse.families import Model, get_family_name, is_contextual, require_plain_family
 from posse.randomness import FloatArray
 
 
@@ -162,7 +162,7 @@ def merge(belief: FloatArray, weights: Any) -> FloatArray:
     >>> beliefs.merge(belief, np.full((2, 2), 0.5)).tolist()
     [[[3.0, 2.0], [3.0, 2.0]]]
     """
-    from posse.networks.operators import as_operator
+    from posse.networks import as_operator
 
     merged: FloatArray = as_operator(weights) @ belief
     return merged

@@ -14,8 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Family
-from posse.families.optional_methods import get_optional
+from posse.families import Family, get_optional
 from posse.randomness import FloatArray
 
 NODES = 10  # quadrature nodes of a cell in the quick rule

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Family
+from posse.families import Family
 from posse.randomness import FloatArray, Randomness
 
 SIGNS = 16

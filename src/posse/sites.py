@@ -15,8 +15,13 @@ from math import atan, log, pi
 import numpy as np
 
 from posse import validation
-from posse.families.family import Family, get_family_name
-from posse.families.optional_methods import from_count_and_total, get_optional, to_count_and_total
+from posse.families import (
+    Family,
+    from_count_and_total,
+    get_family_name,
+    get_optional,
+    to_count_and_total,
+)
 from posse.randomness import FloatArray
 
 # Candidate values of tau, as multiples of the family's `site_spread` and `site_unit`.

@@ -24,8 +24,7 @@ from typing import Literal
 import numpy as np
 
 from posse import best_arm, validation
-from posse.families.family import Family, get_family_name, is_contextual
-from posse.families.optional_methods import get_optional
+from posse.families import Family, get_family_name, get_optional, is_contextual
 from posse.randomness import FloatArray
 
 STRENGTHS = np.array([10.0, 100.0, 1000.0, 10000.0])  # pulls c of the mixture

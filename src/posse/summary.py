@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from posse import best_arm
-from posse.families.family import Family, get_family_name, is_contextual
+from posse.families import Family, get_family_name, is_contextual
 from posse.randomness import FloatArray
 
 

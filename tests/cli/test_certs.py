@@ -26,7 +26,7 @@ def test_an_authority_and_two_agents(capsys, tmp_path):
     assert (code, out.split(), err) == (0, ["certs/b.pem", "certs/b.key"], "")
     assert all(path.exists() for path in paths.values())
     certificate = certificates.read_certificate(paths["b.pem"])
-    assert certificates.vouched(certificate, certificates.read_certificate(paths["ca.pem"]))
+    assert certificates.is_valid_under(certificate, certificates.read_certificate(paths["ca.pem"]))
     code, out, err = run(capsys, "issue", "b")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "b.key exists: use --force to replace it" in err
@@ -38,7 +38,7 @@ def test_an_authority_and_two_agents(capsys, tmp_path):
     [
         (["issue", "b"], "there is no authority in certs: run posse certs init first"),
         (["issue", "a b"], "a name has 1 to 64 letters, digits, - or _, got 'a b'"),
-        (["issue", "b", "--days", "0"], "a certificate must be good for 1 day or more, got 0"),
+        (["issue", "b", "--days", "0"], "a certificate must be valid for 1 day or more, got 0"),
         (["issue", "b", "--host", "b:1"], "a host is a name or an address without a port"),
         (["issue"], "Missing argument 'NAME'."),
         (["isue"], "No such command 'isue'."),

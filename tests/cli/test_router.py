@@ -29,7 +29,7 @@ router = {{hub = "{address}"}}
 def folder(tmp_path):
     certificates.create_authority(tmp_path / "certs")
     for name in ("berlin", "paris", "hub"):
-        certificates.issue(tmp_path / "certs", name)
+        certificates.issue_certificate(tmp_path / "certs", name)
     return tmp_path
 
 

@@ -7,8 +7,8 @@ from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.http import serve_node
 from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node import Node
 from posse.live.store import Store
+from tests.live.single import single_node
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def node(tmp_path):
     agent = Agent(["red", "green", 'the "blue"'], families.Bernoulli(), seed=1)
     store = Store.open(tmp_path / "agent.db", fingerprint=agent.fingerprint)
     network = MemoryNetwork([("a", "b")])
-    made = Node(agent, store, network.transport("a"), neighbours=["b"])
+    made = single_node(agent, store, network.transport("a"), neighbours=["b"])
     made.transport.start(made.receive)
     yield made
     made.stop()

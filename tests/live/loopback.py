@@ -4,7 +4,7 @@ import socket
 import time
 
 from posse.live.security import certificates
-from posse.live.security.certificates import HOSTS, Files
+from posse.live.security.certificates import HOSTS, CertificateFiles
 
 SOON = 40.0  # seconds, on a machine that does much else
 
@@ -31,7 +31,7 @@ def certified(folder, *names):
     """The folder, with an authority and a certificate for each name."""
     certificates.create_authority(folder)
     for name in names:
-        certificates.issue(folder, name)
+        certificates.issue_certificate(folder, name)
     return folder
 
 
@@ -39,14 +39,14 @@ def issue_for(folder, name, lifetime, file):
     """A certificate for a name under any file name; its lifetime may be seconds, or over."""
     authority = certificates.read_certificate(folder / "ca.pem")
     key = certificates.Ed25519PrivateKey.generate()
-    certificate = certificates._certificate(
+    certificate = certificates._sign_certificate(
         name,
         key,
         certificates.common_name(authority),
         certificates.read_key(folder / "ca.key"),
         lifetime,
-        certificates._alternatives(HOSTS),
+        certificates._alternative_names(HOSTS),
     )
-    files = Files(folder / "ca.pem", folder / f"{file}.pem", folder / f"{file}.key")
-    certificates._write(files, certificate, key, force=True)
+    files = CertificateFiles(folder / "ca.pem", folder / f"{file}.pem", folder / f"{file}.key")
+    certificates._write_pair(files, certificate, key, force=True)
     return files

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posse.live.agent.context_evidence import Met
+from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.ledger import total
 from tests.live.several import Several, table
@@ -37,24 +37,24 @@ def test_late_rewards_at_contexts_are_exact_through_restarts_and_loss(kind, tmp_
             reward = lowest if nth % 2 else 1.0
             if reward != lowest:
                 one.reward(made.id, reward)
-            met = Met(model.features(context).x, -2.0)
-            row = model._evidence.of_reward(reward, model._generator, met)
+            met = ExpansionPoint(model.encode_context(context).x, -2.0)
+            row = model._evidence.quantize_reward(reward, model._generator, met)
             counted.append({made.arm: row})
         for _ in range(30):
             world.tick()
             for node in world.nodes.values():
-                node.experiment().expire(world.now)
+                node.experiment().close_windows(world.now)
         held = [node.experiment().evidence()["held"] for node in world.nodes.values()]
         assert held[0] == held[1] == held[2]
         wanted = total(counted)
         if kind == "linear":  # every number, as it does not hang on what was believed
             assert held[0] == wanted
         for arm, row in held[0].items():
-            n = model._evidence.sums.number
+            n = model._evidence.sums.n_sums
             assert row[:n] == row[n : 2 * n]  # all is closed, and where it was begun is forgotten
             assert (row[0], row[-1]) == (wanted[arm][0], wanted[arm][-1])
         for node in world.nodes.values():
-            assert node.experiment().books().counted == 8
+            assert node.experiment().audit().counted == 8
             assert set(node.network()["refused"]) <= {NOT_HERE_YET}
     finally:
         world.close()

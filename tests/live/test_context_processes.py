@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posse.live import Client
-from posse.live.agent.context_evidence import Met
+from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.demo import agent_settings, create_process_sites
 from posse.live.exchange.ledger import total
 from posse.live.exchange.quanta import PER_UNIT
@@ -74,8 +74,8 @@ def test_three_agents_are_exact_under_kills(sites):
             assert clients[site.name, each].update(decision, reward)
             assert not clients[site.name, each].update(decision.id, reward)
             model = models[each]
-            met = Met(model.features(context).x, -2.0)
-            row = model._evidence.of_reward(reward, model._generator, met)
+            met = ExpansionPoint(model.encode_context(context).x, -2.0)
+            row = model._evidence.quantize_reward(reward, model._generator, met)
             rows[site.name, each].append({decision.arm: row})
 
     def held(each):

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from posse.live.demo import create_process_sites
-from posse.live.exchange.epochs import shifted
+from posse.live.exchange.epochs import shift_ledger
 from posse.live.exchange.ledger import from_plain, plus
 from posse.live.exchange.quanta import PER_UNIT
 from tests.live.loopback import wait_until
@@ -93,5 +93,5 @@ def test_three_agents_fade_alike_though_one_is_killed(tmp_path):
         assert abs(ours[2] - theirs[2]) <= 1
         if ours[2] == theirs[2]:
             epoch = max(one["epoch"], other["epoch"])
-            mine = shifted(from_plain(ours[3]), epoch - one["epoch"])
-            assert not plus(mine, shifted(from_plain(theirs[3]), epoch - other["epoch"]))
+            mine = shift_ledger(from_plain(ours[3]), epoch - one["epoch"])
+            assert not plus(mine, shift_ledger(from_plain(theirs[3]), epoch - other["epoch"]))

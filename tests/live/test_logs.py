@@ -19,7 +19,7 @@ def written():
 
     def begin(kind):
         stream = io.StringIO()
-        made.append(logs.set_up("berlin", kind, stream))
+        made.append(logs.set_up_logging("berlin", kind, stream))
         return stream
 
     yield begin
@@ -35,7 +35,7 @@ def say(message="paris is gone", *arguments, **options):
 def test_a_line_has_time_level_agent_and_experiment(written):
     stream = written("text")
     say()
-    with logs.about("checkout"):
+    with logs.log_experiment("checkout"):
         say("%s failed", "a tick")
     say(extra={"experiment": "banner"})
     time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -49,7 +49,7 @@ def test_a_line_has_time_level_agent_and_experiment(written):
 
 def test_machines_read_an_object_a_line(written):
     stream = written("json")
-    with logs.about("checkout"):
+    with logs.log_experiment("checkout"):
         say()
     say(extra={"experiment": "banner"})
     first, second = map(json.loads, stream.getvalue().splitlines())

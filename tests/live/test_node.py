@@ -12,10 +12,11 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.demo.fleet import Fleet
-from posse.live.messaging.inbox import Limits
+from posse.live.experiment.reward_window import RewardWindow
+from posse.live.messaging.inbox import MessageLimits
 from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node import Node, Silence
 from posse.live.store import Conflict, RewardOutcome, Store, StoreError, Unknown
+from tests.live.single import single_node
 
 ARMS = ["red", "green", "blue"]
 MEANS = {"red": 0.7, "green": 0.5, "blue": 0.2}
@@ -33,7 +34,7 @@ class World(Fleet):
         self.generator = np.random.default_rng(0)
         self.acknowledged = dict.fromkeys(ARMS, 0)
 
-    def open(self, name, silence=None):
+    def open(self, name, reward_window=None):
         agent = Agent(ARMS, families.Bernoulli(), exchange=self.exchange, seed=ord(name))
         store = Store.open(
             self.folder / f"{name}.db",
@@ -41,9 +42,9 @@ class World(Fleet):
             monotonic=self.read_clock,
         )
         near = self.network.neighbours(name)
-        node = Node(
+        node = single_node(
             agent, store, self.network.transport(name), neighbours=near,
-            clock=lambda: self.now, silence=silence or Silence(),
+            clock=lambda: self.now, reward_window=reward_window or RewardWindow(),
         )  # fmt: skip
         if not self.alive:
             return self.add_node(node, name)
@@ -123,13 +124,13 @@ def test_decisions_and_rewards_are_idempotent(world):
 
 def test_silence(world):
     w = world()
-    w.nodes["a"].experiment().set_silence(Silence(10.0, 0.0))
+    w.nodes["a"].experiment().set_reward_window(RewardWindow(10.0, 0.0))
     decision = w.nodes["a"].decide()
     w.tick(9)
     assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 0
     w.tick(2)
     assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 1
-    w.nodes["b"].experiment().set_silence(Silence(10.0, None))
+    w.nodes["b"].experiment().set_reward_window(RewardWindow(10.0, None))
     forgotten = w.nodes["b"].decide()
     w.tick(12)
     assert w.nodes["b"].arms()[forgotten.arm]["pulls_here"] == 0
@@ -141,7 +142,7 @@ def test_old_decisions_are_forgotten_and_their_evidence_is_not(world):
     w = world()
     node = w.nodes["a"]
     only = node.experiment()
-    only.set_silence(Silence(10.0, 0.0))
+    only.set_reward_window(RewardWindow(10.0, 0.0))
     only.remember = 20.0
     rewarded, silent = node.decide(), node.decide()
     node.reward(rewarded.id, 1.0)
@@ -192,7 +193,7 @@ def test_a_store_that_fails_is_said_once_even_if_nobody_asks(world, monkeypatch,
     node.start()
     wait_for(lambda: node.failures["tick"] >= 3)
     monkeypatch.undo()
-    wait_for(lambda: "the store is written again" in caplog.text)
+    wait_for(lambda: "the store can be written again" in caplog.text)
     assert caplog.text.count("agent.db could not be written") == 1
 
 
@@ -231,7 +232,7 @@ def test_no_count_is_lost_and_none_grows_under_those_who_read_it(world):
         start.wait(10)
         node.receive("b", b"garbage")
         node.reward(node.decide().id, 1.0)
-        node._send("default", [("b", "7"), ("b", "too large")])
+        node._send_messages("default", [("b", "7"), ("b", "message_too_large")])
         node.failures.copy().total()
 
     encode = lambda message, *_: bytes(int(message))  # noqa: E731
@@ -248,7 +249,7 @@ def test_a_neighbour_that_is_no_longer_in_the_settings(tmp_path, exchange):
     def active(neighbours):
         agent = Agent(ARMS, families.Bernoulli(), exchange=exchange)
         store = Store.open(tmp_path / "a.db", fingerprint=agent.fingerprint)
-        node = Node(agent, store, MemoryNetwork(CYCLE).transport("a"), neighbours=neighbours)
+        node = single_node(agent, store, MemoryNetwork(CYCLE).transport("a"), neighbours=neighbours)
         near = {name for name, each in node.network()["neighbours"].items() if each["active"]}
         sent = {name for name, _ in agent.tick(0.0)}
         node.stop()
@@ -264,7 +265,7 @@ def test_whatever_fails_at_the_end_the_store_is_closed(tmp_path, caplog):
     """Seen: no thread was left to close zenoh in, and the store stayed open."""
     agent = Agent(ARMS, families.Bernoulli(), seed=1)
     store = Store.open(tmp_path / "a.db", fingerprint=agent.fingerprint)
-    node = Node(agent, store, MemoryNetwork(CYCLE).transport("a"), neighbours=["b"])
+    node = single_node(agent, store, MemoryNetwork(CYCLE).transport("a"), neighbours=["b"])
     node.start()
 
     def fails():
@@ -304,9 +305,9 @@ def test_a_neighbour_that_floods_keeps_nobody_out(tmp_path):
     def node(name, near, **options):
         agent = Agent(ARMS, families.Bernoulli(), seed=1, exchange_options={"identity": name})
         store = Store.open(tmp_path / f"{name}.db", fingerprint=agent.fingerprint)
-        return Node(agent, store, network.transport(name), neighbours=near, **options)
+        return single_node(agent, store, network.transport(name), neighbours=near, **options)
 
-    limits = Limits(messages_per_second=10.0)
+    limits = MessageLimits(messages_per_second=10.0)
     nodes = node("a", ["b", "d"], limits=limits), node("d", ["a"])
     a, d = nodes
     a.start()
@@ -325,7 +326,7 @@ def test_a_neighbour_that_floods_keeps_nobody_out(tmp_path):
         for _ in range(200):
             flooder.send("a", b"\x02garbage")
         network.step()
-        assert a.network()["refused"]["too many messages"] > 100
+        assert a.network()["refused"]["message_rate_exceeded"] > 100
     finally:
         for each in nodes:
             each.stop()

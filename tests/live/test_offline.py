@@ -15,7 +15,8 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.experiment import Experiment, Silence
+from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import Store, export_decisions
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "offline.md"
@@ -36,13 +37,15 @@ def world(path, name, seed, decisions, **options):
     )  # fmt: skip
     generator = np.random.default_rng(seed)
     store = Store.open(path, fingerprint=agent.fingerprint, owner=name)
-    one = Experiment("default", agent, store, silence=Silence(WINDOW, 0.0), clock=lambda: now[0])
+    one = LiveExperiment(
+        "default", agent, store, reward_window=RewardWindow(WINDOW, 0.0), clock=lambda: now[0]
+    )
     due = []
     with store, store.transaction():
         for _ in range(decisions // 20):
             now[0] += 1.0
             few = (u < 0.3 for u in generator.random(20))
-            made = one.choose_many(
+            made = one.draw_decisions(
                 [DecisionRequest(None, ["blue", "green"] if f else None) for f in few]
             )
             store.add_decisions(made)
@@ -52,7 +55,7 @@ def world(path, name, seed, decisions, **options):
             ready = [(id_, 1.0) for when, id_ in due if when <= now[0]]
             due = [each for each in due if each[0] > now[0]]
             store.add_rewards(ready, now[0])
-            one.expire(now[0])
+            one.close_windows(now[0])
     file = io.StringIO()
     export_decisions(path, file)
     return file.getvalue()

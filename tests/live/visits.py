@@ -60,7 +60,7 @@ def exchanged(agents, rounds=6):
 
 def grams(agent, quanta):
     """The Gram matrices of a row, of all and of closed decisions, in exact Python numbers."""
-    d, n = agent.family.features, agent._evidence.sums.number
+    d, n = agent.family.features, agent._evidence.sums.n_sums
     rows, columns = np.triu_indices(d)
     for last in (n, 2 * n):
         matrix = np.zeros((d, d), dtype=object)

@@ -20,7 +20,7 @@ from posse.live.demo import (
     group_by_experiment,
     largest_gap,
 )
-from posse.live.exchange.ledger import each, total
+from posse.live.exchange.ledger import map_values, total
 
 SHORT, LONG = 6.0, 30.0  # seconds: what is run unless asked, and from when on it is the long form
 PATIENCE = 180.0  # for what must come in the end, on a machine that does much else
@@ -155,7 +155,7 @@ def _conserved(swarm: Swarm) -> bool:
     n = len(swarm.sites)
     return all(
         total(c.network for c in counts)
-        == each(total(c.own for c in counts), lambda value: n * value)
+        == map_values(total(c.own for c in counts), lambda value: n * value)
         for counts in group_by_experiment(swarm.collect_counts()).values()
     )
 

@@ -3,6 +3,8 @@
 from typing import Any
 
 from posse.algorithms.algorithm import Algorithm, ArrivedRewards, Problem
+from posse.algorithms.bayesian import BayesianAlgorithm as BayesianAlgorithm
+from posse.algorithms.bayesian import TimedAlgorithm as TimedAlgorithm
 from posse.algorithms.centralized import Centralized
 from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.flooding import Flooding
@@ -12,13 +14,20 @@ from posse.algorithms.rivals.comex import ComEx
 from posse.algorithms.rivals.coop_se import CoopSE
 from posse.algorithms.rivals.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from posse.algorithms.rivals.dducb import DDUCB
+from posse.algorithms.rivals.dducb import chebyshev_values as chebyshev_values
 from posse.algorithms.rivals.discounted_ucb import DiscountedUCB
 from posse.algorithms.rivals.dist_ucb import DistUCB
 from posse.algorithms.rivals.dpe2 import DPE2
 from posse.algorithms.rivals.fed_lin_ucb import FedLinUCB
 from posse.algorithms.rivals.follow_your_leader import FollowYourLeader
+from posse.algorithms.rivals.follow_your_leader import choose_leaders as choose_leaders
 from posse.algorithms.rivals.gosine import GosInE
+from posse.algorithms.rivals.initial_pulls import ForcedStart as ForcedStart
+from posse.algorithms.rivals.initial_pulls import noise_scale as noise_scale
+from posse.algorithms.rivals.initial_pulls import subtract_forced_pulls as subtract_forced_pulls
+from posse.algorithms.rivals.kl_index import divergence_kind as divergence_kind
 from posse.algorithms.rivals.lin_ucb import LinUCB
+from posse.algorithms.rivals.message_passing import delivery_delays as delivery_delays
 from posse.algorithms.rivals.sliding_window_ucb import SlidingWindowUCB
 from posse.algorithms.rivals.ucb_network import UCBNetwork
 from posse.algorithms.tree import Tree

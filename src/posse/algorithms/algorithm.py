@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Model
-from posse.networks.network import Network
+from posse.families import Model
+from posse.networks import Network
 from posse.randomness import FloatArray, IntArray, Randomness
 
 

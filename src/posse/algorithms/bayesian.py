@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from posse import beliefs, policies, validation
 from posse.algorithms.algorithm import ArrivedRewards, Problem
-from posse.families.family import Model, is_contextual, require_plain_family
-from posse.policies.policy import Policy
-from posse.policies.thompson import ThompsonSampling
+from posse.families import Model, is_contextual, require_plain_family
+from posse.policies import Policy, ThompsonSampling
 from posse.randomness import FloatArray, Randomness
 
 

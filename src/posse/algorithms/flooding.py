@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from posse import beliefs
 from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
-from posse.networks.network import Network
-from posse.networks.operators import as_operator
-from posse.networks.static import Static
+from posse.networks import Network, Static, as_operator
 from posse.randomness import FloatArray, IntArray
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from posse import beliefs, sites, validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
-from posse.families.family import Family, require_plain_family
+from posse.families import Family, require_plain_family
 from posse.randomness import FloatArray, IntArray
 
 

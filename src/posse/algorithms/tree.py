@@ -16,11 +16,16 @@ from numpy.typing import NDArray
 from posse import beliefs
 from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
-from posse.networks.gossip import Gossip
-from posse.networks.network import Network
-from posse.networks.operators import SparseRuns, SparseWeights, UniformWeights, as_matrix
-from posse.networks.spanning import spanning_tree
-from posse.networks.static import Static
+from posse.networks import (
+    Gossip,
+    Network,
+    SparseRuns,
+    SparseWeights,
+    Static,
+    UniformWeights,
+    as_matrix,
+    spanning_tree,
+)
 from posse.randomness import FloatArray, IntArray
 
 

@@ -13,6 +13,8 @@ from posse.bandits.contextual import (
     UnitFeatures,
 )
 from posse.bandits.delays import DELAYS, Delay, GeometricDelay
+from posse.bandits.delays import NEVER as NEVER
+from posse.bandits.delays import draw_delays as draw_delays
 from posse.bandits.drift import DRIFTS, Drift, RandomWalk, Rotation, Sines
 from posse.bandits.means import MEANS, NormalMeans, SiteMeans, UniformMeans
 

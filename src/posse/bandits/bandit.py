@@ -13,12 +13,16 @@ from posse import validation
 from posse.bandits.delays import Delay, check_delay, resolve_delay
 from posse.bandits.drift import Drift, Rotation, check_drift
 from posse.bandits.means import Means, NormalMeans, SiteMeans, UniformMeans, spread_over_sites
-from posse.families.bernoulli import Bernoulli
-from posse.families.bounded import Bounded
-from posse.families.exponential import Exponential
-from posse.families.family import Family, check_family, check_means
-from posse.families.gaussian import Gaussian
-from posse.families.poisson import Poisson
+from posse.families import (
+    Bernoulli,
+    Bounded,
+    Exponential,
+    Family,
+    Gaussian,
+    Poisson,
+    check_family,
+    check_means,
+)
 from posse.randomness import FloatArray
 
 # The largest number of arms that is drawn to validate a distribution of means.

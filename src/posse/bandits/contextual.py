@@ -16,7 +16,7 @@ import numpy as np
 from posse import validation
 from posse.bandits.delays import Delay, check_delay, resolve_delay
 from posse.contexts import Contexts
-from posse.families.family import ContextualFamily, is_contextual
+from posse.families import ContextualFamily, is_contextual
 from posse.randomness import FloatArray, Randomness
 
 

@@ -50,8 +50,11 @@ class GeometricDelay:
         uniform = 1.0 - np.asarray(generator.random(size))
         rounds = np.zeros(size, dtype=np.int64)
         if self.mean > 0:
+            # Inversion: P(floor(log u / log q) >= d) = P(u <= q^d) = q^d.
             waited = np.floor(np.log(uniform) / math.log(self.mean / (1 + self.mean)))
             rounds = np.minimum(waited, _LONGEST).astype(np.int64)
+        # The second uniform is drawn only where rewards can be lost, so that a delay without losses
+        # uses one number for each reward.
         if self.never > 0:
             rounds = np.where(np.asarray(generator.random(size)) < self.never, NEVER, rounds)
         return rounds

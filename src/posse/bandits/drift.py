@@ -51,6 +51,7 @@ class Rotation:
     ) -> FloatArray:
         """Return the bandit's means, moved on by one arm for each change so far."""
         changes, since = divmod(t - 1, self.every)
+        # Between two changes the means of the last round are still right.
         return before if since else np.roll(means, changes, axis=-1)
 
 
@@ -78,6 +79,7 @@ class RandomWalk:
         """Return the means after one step of the process."""
         if t == 1:
             return means
+        # One step for each run and arm; the axis of length 1 shares it among all agents.
         steps = generator.standard_normal((len(means), 1, means.shape[-1]))
         pull = 1 - 1 / self.time
         # for long times this step leaves the stationary standard deviation at sd

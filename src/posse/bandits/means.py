@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from posse import validation
-from posse.families.family import Family, clip_means
+from posse.families import Family, clip_means
 from posse.randomness import FloatArray
 
 # Means are fixed for all runs, given per run (and agent), or random in each run.

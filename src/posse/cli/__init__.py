@@ -117,5 +117,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _print_refusal(message: str) -> int:
+    # One line whatever the message contains, as scripts and logs read it line by line.
     print("posse:", " ".join(message.split()), file=sys.stderr)
     return 2

@@ -25,7 +25,7 @@ from posse.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from posse.live.config.agent_settings import Settings
+    from posse.live.config import AgentSettings
     from posse.live.node import Node
 
 EXAMPLES = """Examples:
@@ -57,6 +57,7 @@ def agent(
 
 
 def _run_agent(file: Path) -> None:
+    # Set once the agent serves: a SIGHUP during the start has nothing to reload yet.
     node: Node | None = None
 
     def reload_settings() -> None:
@@ -70,11 +71,12 @@ def _run_agent(file: Path) -> None:
         listen_for_stop(reload_settings) as wait_for_stop,
     ):
         from posse.live import logs
-        from posse.live.config.agent_settings import read_settings
+        from posse.live.config import read_settings
         from posse.live.process import make_node
 
         settings = read_settings(file)
-        logs.set_up(settings.name, settings.log)
+        logs.set_up_logging(settings.name, settings.log)
+        # Before any socket: the server derives its number of connections from this limit.
         raise_file_limit()
         with _name_file_in_errors(file):
             new_node = make_node(settings, file.resolve().parent)
@@ -86,20 +88,21 @@ def _run_agent(file: Path) -> None:
                 node = new_node  # from now on SIGHUP can reload it
                 _report_state(settings, f"{settings.name} answers at {url}")
                 for experiment in new_node.experiments.values():
-                    experiment.say_silence()
+                    experiment.log_reward_window()
                 gc.freeze()  # these objects stay: scanning them in every collection would take long
                 wait_for_stop()
         finally:
+            # After a failed start, too: it releases the lock on the store.
             new_node.stop()
     _report_state(settings, f"{settings.name} stopped")
 
 
-def _open_servers(node: Node, settings: Settings, file: Path, servers: ExitStack) -> str:
+def _open_servers(node: Node, settings: AgentSettings, file: Path, servers: ExitStack) -> str:
     """Open the HTTP servers of the settings; return the URL for the application."""
-    from posse.live.config.http_settings import door
+    from posse.live.config import read_http_settings
     from posse.live.http import serve_node, serve_probe
 
-    door_settings = door(settings, file.resolve().parent)
+    door_settings = read_http_settings(settings, file.resolve().parent)
     server = serve_node(
         node,
         door_settings.address,
@@ -119,11 +122,12 @@ def _open_servers(node: Node, settings: Settings, file: Path, servers: ExitStack
 
 def _reload_settings(file: Path, node: Node) -> str:
     """Apply the changes of a settings file; a bad file changes nothing and is logged."""
-    from posse.live.config.reload import reload_from
+    from posse.live.reload import reload_from
 
     try:
         return reload_from(file, node)
     except Exception as error:
+        # A bad file needs one line. Anything else is a bug, and its traceback is needed.
         if not isinstance(error, (ValueError, OSError)):
             log.exception("%s could not be reloaded", file)
         else:
@@ -131,7 +135,7 @@ def _reload_settings(file: Path, node: Node) -> str:
         raise
 
 
-def _report_state(settings: Settings, line: str) -> None:
+def _report_state(settings: AgentSettings, line: str) -> None:
     """Report a change of state: on stdout for people, in the log for machines."""
     if settings.log == "json":
         log.info("%s", line)
@@ -160,11 +164,11 @@ def _supervise_agents(files: list[Path]) -> None:
     """Supervise several agents until a stop signal, or until all of them were stopped."""
     with catch_user_errors(), require_live_extra():
         from posse.live import logs
-        from posse.live.config.agent_settings import read_settings
+        from posse.live.config import read_settings
 
         for file in files:  # refuse a bad file before any agent starts
             read_settings(file)
-        logs.set_up("posse agent")
+        logs.set_up_logging("posse agent")
     children = Supervisor(files)
     with listen_for_stop(lambda: children.send_signal(signal.SIGHUP)) as wait_for_stop:
         try:
@@ -240,6 +244,7 @@ class Supervisor:
 
     def stop_all(self) -> None:
         """Stop all processes and wait until they have ended."""
+        # All are signalled before the first one is awaited, so that they stop at the same time.
         self.send_signal(signal.SIGTERM)
         for child in self._children:
             if child.process is not None:
@@ -256,10 +261,12 @@ class Supervisor:
 
     def _handle_exit(self, child: _Child, code: int, now: float) -> None:
         child.process = None
+        # Only a stop on request ends with 0; a restart would be against the operator's will.
         if code == 0:
             child.stopped = True
             log.warning("agent %s was stopped; it is not restarted", child.file.stem)
             return
+        # It ran well for a while, so this failure does not continue the previous one.
         if now - child.started_at >= STEADY_SECONDS:
             child.delay = FIRST_DELAY
         how = f"ended (exit code {code})" if code > 0 else f"was killed ({_signal_name(-code)})"

@@ -14,8 +14,7 @@ import typer
 from posse.cli.common import Cluster, Workers, announce_resume, catch_user_errors, open_executor
 
 if TYPE_CHECKING:
-    from posse.lab.arena.report_data import ArenaReport, LeaderboardRow
-    from posse.lab.arena.tournament import Arena
+    from posse.lab.arena import Arena, ArenaReport, LeaderboardRow
     from posse.lab.simulation import Job
 
 EXAMPLES = """Examples:
@@ -72,23 +71,32 @@ def arena(
     """
     start = time.perf_counter()
     with catch_user_errors():
-        from posse.lab.arena import players as players_of_arena
-        from posse.lab.arena import report_data, standings, tournament
-        from posse.lab.arena import suite as suites
-        from posse.lab.jobs.executors import count_slots
+        from posse.lab.arena import (
+            PLAIN,
+            Arena,
+            build_report,
+            choose_form,
+            choose_instances,
+            choose_players,
+            choose_workers,
+            load_players,
+            write_data,
+        )
+        from posse.lab.jobs import count_slots
         from posse.lab.report.pages import arena as page
 
-        chosen_instances = suites.choose_instances(instances, suite)
-        output = output or Path("arena" if suite == suites.PLAIN else f"arena-{suite}")
+        # Whatever can be refused is refused here, before anything is computed.
+        chosen_instances = choose_instances(instances, suite)
+        output = output or Path("arena" if suite == PLAIN else f"arena-{suite}")
         names = None if algorithms is None else algorithms.split(",")
-        players = players_of_arena.choose_players(names, suite)
-        players |= players_of_arena.load_players(own or [], players)
-        form = tournament.choose_form(full, runs, horizon, seed)
+        players = choose_players(names, suite)
+        players |= load_players(own or [], players)
+        form = choose_form(full, runs, horizon, seed)
         output.mkdir(parents=True, exist_ok=True)
-        arena = tournament.Arena(chosen_instances, players, form, output / "results")
+        arena = Arena(chosen_instances, players, form, output / "results")
         arena.store.check_writable()
     if workers is None and cluster is None:
-        workers = tournament.choose_workers(arena.missing_jobs)
+        workers = choose_workers(arena.missing_jobs)
     with (
         open_executor(workers, cluster) as executor,
         announce_resume(),
@@ -96,13 +104,15 @@ def arena(
         _show_progress(quiet) as progress,
     ):
         n_workers = (os.cpu_count() or 1) if executor is None else count_slots(executor)
+        # Before the estimate: compilation would otherwise be measured as the speed of the first
+        # runs.
         arena.compile_kernels(progress.announce_compiling)
         seconds = progress.estimate_seconds(arena, measure=full, n_workers=n_workers)
         arena.play_missing(executor=executor, advance=progress.start_bar(arena, seconds))
     with catch_user_errors():
         machine = f"{n_workers} threads" if executor is None else f"{n_workers} workers"
-        report = standings.build_report(arena, time.perf_counter() - start, machine)
-        report_data.write_data(report, output)
+        report = build_report(arena, time.perf_counter() - start, machine)
+        write_data(report, output)
         path = page.write_page(report, output)
     for note in arena.store.notes:
         typer.echo(f"posse: {note}", err=True)
@@ -136,7 +146,7 @@ class _ProgressBar(_SilentProgress):
         self._print_line(f"compiling kernels (once, about {seconds} s)")
 
     def estimate_seconds(self, arena: Arena, measure: bool, n_workers: int) -> dict[int, float]:
-        from posse.lab.arena.tournament import measure_seconds_per_run
+        from posse.lab.arena import measure_seconds_per_run
 
         seconds = {id(job): job.seconds_per_run for job in arena.jobs.values()}
         missing = arena.missing_jobs
@@ -187,7 +197,7 @@ def print_leaderboard(report: ArenaReport) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from posse.lab.report.text import count_things
+    from posse.lab.report import count_things
 
     made = report.made
     instances = count_things(len(report.instances), "instance")

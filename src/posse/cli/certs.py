@@ -39,9 +39,9 @@ def init(folder: Folder = CERTS, force: Force = False) -> None:
     two files. A replaced authority invalidates all certificates that the old one signed.
     """
     with catch_user_errors(), require_live_extra():
-        from posse.live.security import certificates
+        from posse.live.security import create_authority
 
-        files = certificates.create_authority(folder, force=force)
+        files = create_authority(folder, force=force)
     typer.echo(files.authority)
     typer.echo(files.key)
 
@@ -61,8 +61,8 @@ def issue(
 ) -> None:
     """Issue an agent's certificate and private key."""
     with catch_user_errors(), require_live_extra():
-        from posse.live.security import certificates
+        from posse.live.security import issue_certificate
 
-        files = certificates.issue(folder, name, host, days=days, force=force)
+        files = issue_certificate(folder, name, host, days=days, force=force)
     typer.echo(files.certificate)
     typer.echo(files.key)

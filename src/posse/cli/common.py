@@ -54,6 +54,7 @@ def require_live_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        # A missing module of Posse itself is a bug, not a missing extra.
         if (error.name or "").partition(".")[0] == "posse":
             raise
         raise UserError(
@@ -106,15 +107,18 @@ def listen_for_stop(on_hangup: Callable[[], None] | None = None) -> Iterator[Cal
             remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not select.select([receiver], [], [], remaining)[0]:
                 break
+            # Every byte is the number of a signal; several may have arrived since the last wait.
             numbers = set(receiver.recv(1024))
             ended = bool(numbers & _ENDS)
             if not ended and on_hangup is not None and _HANGUP in numbers:
+                # If the terminal is gone, SIGHUP means the end of the session, not a reload.
                 ended = terminal and not os.isatty(0)
                 if not ended:
                     on_hangup()
         return ended
 
     with receiver, sender:
+        # A signal handler must never block; if the buffer is full, a wakeup is pending anyway.
         sender.setblocking(False)
         signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         for number in _ENDS if on_hangup is None or _HANGUP is None else {*_ENDS, _HANGUP}:
@@ -187,6 +191,7 @@ def raise_file_limit(target: int = 65_536) -> None:
     except ModuleNotFoundError:  # Windows
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Never beyond the hard limit, which only root may raise.
     most = target if hard == resource.RLIM_INFINITY else min(target, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         with contextlib.suppress(ValueError, OSError):
@@ -220,6 +225,7 @@ def open_executor(
     if len(names) > 1:
         raise UserError(f"give only one of {' and '.join(names)}")
     with ExitStack() as stack:
+        # Before the executor exists: SIGTERM during the start of workers would leave them behind.
         stack.enter_context(treat_sigterm_as_interrupt())
         with catch_user_errors():
             executor = _create_executor(stack, workers, cluster)
@@ -228,14 +234,14 @@ def open_executor(
 
 def _create_executor(stack: ExitStack, workers: int | None, cluster: str | None) -> Executor | None:
     from posse import validation
-    from posse.lab.jobs import executors
+    from posse.lab.jobs import dask_cluster, has_workers, processes
 
     if workers is not None:
         count = validation.validate_integer("--workers", workers, at_least=1)
-        return stack.enter_context(executors.processes(count))
+        return stack.enter_context(processes(count))
     if cluster is not None:
-        executor = stack.enter_context(executors.dask_cluster(cluster))
-        if not executors.has_workers(executor):
+        executor = stack.enter_context(dask_cluster(cluster))
+        if not has_workers(executor):
             typer.echo("posse: waiting for a worker to join the cluster", err=True)
         return executor
     return None

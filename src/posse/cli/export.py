@@ -40,6 +40,7 @@ def export(
         if output is None:
             _print_decisions(store, experiment)
             return
+        # The draft replaces the output only when it is complete: readers never see half an export.
         draft = output.with_name(output.name + ".part")
         try:
             with draft.open("w", encoding="utf-8") as file:

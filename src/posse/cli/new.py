@@ -47,12 +47,12 @@ def new(
     (docs/contexts-live.md).
     """
     with catch_user_errors(), require_live_extra():
-        from posse.live.config.agent_settings import read_settings
-        from posse.live.security import certificates
+        from posse.live.config import read_settings
+        from posse.live.security import create_authority, issue_certificate, validate_name
 
         tables = _split_names(experiments)
         for name in (*names, *tables):
-            certificates.checked_name(name)
+            validate_name(name)
         if len(set(names)) < len(names):
             raise UserError(f"the names of agents must differ, got {' '.join(names)}")
         if len(set(tables)) < len(tables):
@@ -61,6 +61,7 @@ def new(
             raise UserError(f"--rate must be 0.0001 to 0.5, got {rate}")
         files = {name: folder / f"{name}.toml" for name in names}
         certs = folder / "certs"
+        # Nothing is overwritten: an existing file may be that of a running agent.
         if existing := [path for path in (*files.values(), certs) if path.exists()]:
             raise UserError(f"{existing[0]} exists already: choose another --folder")
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,14 +69,15 @@ def new(
             file.write_text(
                 _render_settings(name, names, _split_names(arms), tables, rate), encoding="utf-8"
             )
+            # Read it as the agent will: a bad arm is refused now, not at the start of the agent.
             try:
                 read_settings(file)
             except ValueError:
                 file.unlink()
                 raise
-        certificates.create_authority(certs)
+        create_authority(certs)
         for name in names:
-            certificates.issue(certs, name)
+            issue_certificate(certs, name)
     for path in (*files.values(), certs):
         typer.echo(path)
     _print_next_steps(list(files.values()), tables)

@@ -91,6 +91,7 @@ def resume(
     """Undo pin and pause for one arm, or for all."""
     if len(arm_and_url) > 2:
         raise UserError(f"resume takes an arm and a URL, got {' '.join(arm_and_url)!r}")
+    # The optional argument comes first, as in `posse pin ARM URL`; Typer cannot express this.
     *arms, url = arm_and_url
     arm = arms[0] if arms else None
     _send_order(url, lambda client: client.resume(arm), experiment, token_file, verify)
@@ -117,6 +118,7 @@ def _send_order(
         for line in _describe_controls(answer):
             typer.echo(line)
     except (LookupError, TypeError, AttributeError):
+        # The answer is valid JSON, but not that of an agent.
         raise UserError(f"the server at {url} is not a Posse agent") from None
 
 

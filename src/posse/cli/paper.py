@@ -20,9 +20,8 @@ from posse.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from posse.lab.paper.panels import Panel
+    from posse.lab.paper import Panel, PaperReport
     from posse.lab.paper.report import Advance
-    from posse.lab.paper.report_data import PaperReport
 
 EXAMPLES = """Examples:
 
@@ -61,15 +60,14 @@ def paper(
     """
     with catch_user_errors():
         from posse import validation
-        from posse.lab.paper import panels
-        from posse.lab.paper.panels import FULL_RUNS, QUICK_RUNS, SEED
+        from posse.lab.paper import FULL_RUNS, QUICK_RUNS, SEED, choose_panels
         from posse.lab.paper.report import PaperProgress, Reproduction
 
         if full and runs is not None:
             raise UserError("give --full or --runs, not both")
         n_runs = runs if runs is not None else FULL_RUNS if full else QUICK_RUNS
         reproduction = Reproduction(
-            ids=panels.choose_panels(figures or []),
+            ids=choose_panels(figures or []),
             runs=validation.validate_integer("--runs", n_runs, at_least=2),
             seed=SEED if seed is None else validation.validate_integer("--seed", seed, at_least=0),
             output=output,
@@ -135,6 +133,8 @@ class _PaperBars:
         n_curves = len(panel.curves)
 
         def advance(runs_done: int) -> None:
+            # Progress comes as a number of runs of any curve: each counts as an average run of the
+            # panel.
             steps = total * runs_done / (runs * n_curves)
             self._bars.advance(task, steps)
             self._bars.advance(self._total_task, steps)
@@ -152,15 +152,15 @@ def _print_claims(report: PaperReport) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from posse.lab.paper import analysis, claims
+    from posse.lab.paper import FAILS, HOLDS, UNTESTED, summarise_agreement
 
-    tested = [row for row in report.claims if row.verdict != claims.UNTESTED]
+    tested = [row for row in report.claims if row.verdict != UNTESTED]
     console = Console()
     if tested:
         table = Table(title="What the paper says, put to the test", title_justify="left")
         for column in ("figure", "claim", "verdict"):
             table.add_column(column)
-        colours = {claims.HOLDS: "green", claims.FAILS: "red"}
+        colours = {HOLDS: "green", FAILS: "red"}
         for row in tested:
             verdict = Text(row.verdict, style=colours.get(row.verdict, "yellow"))
             table.add_row(row.figure, Text(row.claim), verdict)
@@ -170,4 +170,4 @@ def _print_claims(report: PaperReport) -> None:
         console.print(f"{untested} claims of other figures were not tested")
     for panel in report.panels:
         if panel.published:
-            console.print(analysis.summarise_agreement(panel.published, panel.runs))
+            console.print(summarise_agreement(panel.published, panel.runs))

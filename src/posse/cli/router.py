@@ -33,9 +33,9 @@ def router(
     """
     with catch_user_errors(), require_live_extra(), listen_for_stop() as wait_for_stop:
         from posse.live.messaging.transport.zenoh import Router
-        from posse.live.security.certificates import Files
+        from posse.live.security import CertificateFiles
 
-        files = Files.of(certificates, name)
+        files = CertificateFiles.in_folder(certificates, name)
         running = Router(name, agent, listen=listen, files=files, network=network)
         print_line(f"{name} listens on {listen}")
         wait_for_stop()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from posse.lab import Comparison
     from posse.lab.experiments import Experiment
-    from posse.lab.jobs.results_cache import PartStore
+    from posse.lab.jobs import PartStore
 
 EXAMPLES = """Examples:
 
@@ -63,9 +63,9 @@ def run(
     from rich.console import Console
 
     from posse.lab.experiments import read_experiment
-    from posse.lab.jobs.results_cache import PartStore
+    from posse.lab.jobs import PartStore
     from posse.lab.plots import write_comparison
-    from posse.lab.report import writer as writing
+    from posse.lab.report import check_folder, write_report
 
     options: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
     overrides = {key: value for key, value in options.items() if value is not None}
@@ -78,7 +78,7 @@ def run(
             if target.is_dir():
                 raise ValueError(f"{target} is a folder: choose another --output")
         if report:
-            writing.check_folder(page)
+            check_folder(page)
         if not os.access(output, os.W_OK):
             raise ValueError(f"{output} is not writable: choose another --output")
     _refuse_too_large(experiment)
@@ -98,7 +98,7 @@ def run(
             write_comparison(comparison, experiment.title, [figure])
             typer.echo(figure)
         if report:
-            typer.echo(writing.write_report(comparison, page, title, saved=data))
+            typer.echo(write_report(comparison, page, title, saved=data))
 
 
 def _run_experiment(
@@ -111,7 +111,7 @@ def _run_experiment(
 ) -> Comparison:
     """Compute the results of an experiment, reusing the runs in the store."""
     from posse.lab import Comparison
-    from posse.lab.jobs.scheduler import complete_jobs, track_progress
+    from posse.lab.jobs import complete_jobs, track_progress
 
     jobs = experiment.jobs()
     here = executor is None
@@ -129,6 +129,7 @@ def _refuse_too_large(experiment: Experiment) -> None:
     rows = len(e.algorithms) * e.n_runs
     # counted without listing them: the list alone could exhaust the memory
     rounds = len(e.record) if isinstance(e.record, tuple) else min(e.record or e.horizon, e.horizon)
+    # Sizes in bytes: 8 for a number of a curve, 4 for a number of pulls.
     if 8 * rows * rounds > LARGEST_ARRAY:
         raise UserError(
             f"the curves of {rows} runs at {rounds} rounds do not fit into a result file of 2 GB: "

@@ -117,6 +117,7 @@ def print_tables(queries: Sequence[StatusQuery]) -> None:
             Console().print(render_agent(query))
         except UserError as error:
             errors.append(error)
+    # The last error is raised instead, so that `main` prints it and sets the exit code.
     for problem in errors[:-1]:
         print("posse:", " ".join(str(problem).split()), file=sys.stderr)
     if errors:
@@ -141,6 +142,7 @@ def watch_tables(queries: Sequence[StatusQuery]) -> None:
         return tables, errors
 
     first_tables, errors = collect_tables()
+    # If no agent answers at all, a wrong address is more likely than a restart.
     if len(errors) == len(queries):
         raise errors[0]
     with Live(Group(*first_tables), console=Console(), auto_refresh=False) as screen:

@@ -120,6 +120,7 @@ class StatusQuery:
             }
         if len(infos) > 1:
             return {name: self._fetch_experiment(name, about) for name, about in infos.items()}
+        # A single experiment is also served without its name in the path; several need it.
         ((name, about),) = infos.items()
         return {name: self._fetch_experiment(None, about)}
 
@@ -140,6 +141,7 @@ class StatusQuery:
         )
 
     def _fetch_history(self, name: str | None) -> dict[str, Any] | None:
+        # The initial time is so early that the first call always fetches.
         fetched_at, history = self._histories.get(name, (-HISTORY_SECONDS, None))
         now = time.monotonic()
         if now - fetched_at >= HISTORY_SECONDS:
@@ -156,6 +158,7 @@ def _parse_value(text: str, field: Any) -> Any:
         try:
             return float(text)
         except ValueError:
+            # The agent refuses it in a sentence that names the field.
             return text
     words = {"true": True, "false": False} if field == "flag" or "flag" in table else {}
     return words.get(text.lower(), text)

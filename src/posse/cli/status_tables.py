@@ -82,6 +82,8 @@ def _cell_changes(series: Sequence[float | None], pairs: Sequence[Any], fading: 
     cells: Cells = []
     for pair in pairs:
         before, after = (None, None) if pair is None else (series[pair[0]], series[pair[1]])
+        # Discounted evidence fades, so that differences of it can be negative: its level is shown
+        # instead.
         if after is None or (before is None and not fading):
             cells.append(None)
         else:
@@ -142,6 +144,7 @@ class StatusTables:
                 )
             return Group(*tables, *self._render_network(answers.network))
         except (LookupError, TypeError, ValueError, AttributeError):
+            # Another kind of server may answer with JSON, too, but with other keys.
             raise UserError(f"the server at {answers.url} is not a Posse agent") from None
 
     def _render_arms(self, experiment: ExperimentStatus, title: str) -> list[Any]:
@@ -190,6 +193,7 @@ class StatusTables:
         now = {name: _last_value(cells) for name, cells in recent.shares.items()}
         busiest = sorted(now, key=lambda name: -sum(x or 0 for x in recent.shares[name]))[:DRAWN]
         table = self._new_table(["", "", ""], left_columns=2)
+        # The busiest arms are drawn, in the order of the table of arms.
         for name in (name for name in recent.shares if name in busiest):
             line = draw_sparkline(recent.shares[name], 0.0, 1.0, self.unicode)
             table.add_row(self._fit_name(name, names), line, _format_number(now[name], ".0%"))

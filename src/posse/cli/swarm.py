@@ -76,6 +76,7 @@ def run_page(show: Demonstration, folder: Path, port: int, seconds: float | None
             counts = show.finish_and_count()
         finally:
             show.stop()
+    # The page uses the exchange `origins`, where agents agree exactly once all messages arrived.
     well = print_counts(show.swarm, counts, near=0)
     standings = show.audience.collect_totals().values()
     regret, alone = (
@@ -92,7 +93,7 @@ def _log_to(file: Path) -> Iterator[None]:
     from posse.live import logs
 
     with file.open("w") as stream:
-        handler = logs.set_up("swarm", stream=stream)
+        handler = logs.set_up_logging("swarm", stream=stream)
         try:
             yield
         finally:
@@ -186,6 +187,7 @@ def swarm(
             raise ValueError("--port needs --page")
         if loss is not None and not (in_memory or page):
             raise ValueError("--loss needs --in-memory or --page: processes have a real network")
+        # The page draws every agent and every arm, so it takes fewer of both.
         most_agents, most_arms, usual = (12, 6, 4) if page else (64, 20, 5)
         arms = usual if arms is None else arms
         validation.validate_integer("--agents", agents, at_least=2, at_most=most_agents)
@@ -214,6 +216,8 @@ def swarm(
                 show = Demonstration(place, scenario, in_memory=in_memory, loss=lost, seed=seed)
                 well = run_page(show, place, port, seconds)
             else:
+                # From 0.7 down to 0.3 in equal steps: agents find the best arm within a short
+                # demonstration, but not at once.
                 means = {f"option-{k}": round(0.7 - 0.4 * k / (arms - 1), 3) for k in range(arms)}
                 settings = swarms.agent_settings(agents, list(means), exchange)
                 sites = (
@@ -222,6 +226,7 @@ def swarm(
                     else swarms.create_process_sites(place, links, settings)
                 )
                 running = swarms.Swarm(sites, means, seed=seed)
+                # Flows approach the sum by averaging, hence a tolerance; origins agree exactly.
                 near = swarms.HALF_A_PULL if exchange == "flows" else 0
                 counts = _run_swarm(running, 30.0 if seconds is None else seconds, kill, near)
                 well = print_counts(running, counts, near)
@@ -247,6 +252,7 @@ def _open_folder(folder: Path | None, in_memory: bool = False) -> Iterator[Path]
         place = folder
     try:
         yield place
+    # A failed audit needs its evidence: the stores and logs are not removed.
     except (typer.Exit, ValueError):
         keep = True
         typer.echo(f"stores and logs are in {place}")
@@ -279,6 +285,7 @@ def _show_visits(running: Swarm, seconds: float, kills: int, console: Any) -> No
 
     running.send_visitors()
     start = time.monotonic()
+    # At even intervals, none at the start or the end: an agent needs time to restart and catch up.
     due = [start + seconds * (k + 1) / (kills + 1) for k in range(kills)]
     with Live(
         _build_table(running, console.width), console=console, refresh_per_second=4
@@ -341,6 +348,7 @@ def _print_regret(running: Swarm) -> None:
     import posse
 
     rounds = max(1, running.acknowledged // len(running.sites))
+    # The same number of rounds for isolated agents; 20 runs suffice for one line of text.
     alone = posse.simulate(
         posse.Bandit.bernoulli(list(running.means.values())),
         posse.networks.complete(len(running.sites)),

@@ -48,7 +48,7 @@ def sweep(
 
     folder = Path("results") / file.stem if output is None else output
     with catch_user_errors():
-        from posse.lab.sweeps.files import read_sweep
+        from posse.lab.sweeps import read_sweep
         from posse.lab.sweeps.sweep import plan_sweep
 
         planned_sweep = plan_sweep(*read_sweep(file), folder=folder, runs=runs)

@@ -6,10 +6,18 @@ from posse.families.bernoulli import Bernoulli
 from posse.families.bounded import Bounded
 from posse.families.exponential import Exponential
 from posse.families.family import ContextualFamily, Family, Interval, is_contextual
+from posse.families.family import Model as Model
+from posse.families.family import check_family as check_family
+from posse.families.family import check_means as check_means
+from posse.families.family import clip_means as clip_means
+from posse.families.family import get_family_name as get_family_name
+from posse.families.family import require_plain_family as require_plain_family
 from posse.families.gaussian import Gaussian
 from posse.families.gaussian_unknown_variance import GaussianUnknownVariance
+from posse.families.gaussian_weights import LEAST_VARIANCE as LEAST_VARIANCE
 from posse.families.grid import Grid
 from posse.families.linear import Linear
+from posse.families.logistic import FARTHEST as FARTHEST
 from posse.families.logistic import Logistic
 from posse.families.logit_normal import LogitNormal
 from posse.families.optional_methods import (

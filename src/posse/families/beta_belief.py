@@ -55,6 +55,8 @@ class BetaBelief(OptionalMethods):
 
     def statistic(self, rewards: FloatArray) -> FloatArray:
         """(y, 1 - y): (...) -> (2, ...)."""
+        # A reward between 0 and 1 adds a fraction of a success: the mean is right, and the variance
+        # is that of the noisiest rewards with this mean.
         return np.stack([rewards, 1.0 - rewards])
 
     def posterior_mean(self, belief: FloatArray) -> FloatArray:

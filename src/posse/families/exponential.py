@@ -78,6 +78,7 @@ class Exponential(OptionalMethods):
 
         shape, rate = belief
         with np.errstate(divide="ignore"):  # at level 1 the mean is infinite
+            # The mean falls with the rate, hence the complementary inverse.
             return np.asarray(rate / gammainccinv(shape, level))
 
     def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
@@ -94,6 +95,7 @@ class Exponential(OptionalMethods):
 
         shape, rate = belief
         mean = np.asarray(mean, dtype=float)
+        # The change of variables from 1/m to m has the Jacobian 1/m^2: shape - 1 becomes shape + 1.
         log_norm = shape * np.log(rate) - gammaln(shape)
         return np.asarray(log_norm - (shape + 1) * np.log(mean) - rate / mean)
 
@@ -104,4 +106,5 @@ class Exponential(OptionalMethods):
 
     def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
         """-mean log(1 - u), by inversion."""
+        # 1 - u lies in (0, 1], so that the logarithm is finite.
         return np.asarray(-means * np.log1p(-generator.random(means.shape)))

@@ -54,6 +54,7 @@ class GaussianUnknownVariance(OptionalMethods):
         validation.validate_number(
             "prior_mean", self.prior_mean, at_least=-LARGEST_MEAN, at_most=LARGEST_MEAN
         )
+        # Squares and ratios of numbers within these bounds are far from overflow.
         for field in ("sigma", "prior_count", "rate"):
             validation.validate_number(field, getattr(self, field), at_least=1e-30, at_most=1e30)
         # With shape <= 1/2 the mean is Student-t with at most 1 degree of freedom: it has no
@@ -79,6 +80,7 @@ class GaussianUnknownVariance(OptionalMethods):
     def unpack_belief(self, belief: FloatArray) -> NormalGamma:
         """The Normal-Gamma parameters behind the coordinates (4, ...)."""
         weighted_mean, count, shape, energy = belief
+        # The inverse of the coordinates: b = energy - kappa m^2 / 2 with kappa m = weighted_mean.
         location = weighted_mean / count
         rate = energy - weighted_mean * location / 2
         # rate > 0 in exact arithmetic; for means far from 0 the subtraction can lose all digits,

@@ -104,6 +104,7 @@ class Grid(OptionalMethods):
         edges = self._theta_edges
         centres = (edges[:-1] + edges[1:]) / 2
         means = self._mean_of_theta(edges)
+        # A falling mean reverses the cells, so that centres and sorted edges stay in step.
         return centres if means[0] < means[-1] else centres[::-1]
 
     @property
@@ -151,6 +152,7 @@ class Grid(OptionalMethods):
         cumulative = np.cumsum(masses, axis=0)
         # By rounding the cumulative sum may end below 1: the last cell with mass is the limit.
         level = np.minimum(level, cumulative[-1])
+        # Cells without mass are skipped, because the fraction below divides by it.
         cell = np.argmax((cumulative >= level) & (masses > 0), axis=0)
         mass = _take_cell(masses, cell)
         below = _take_cell(cumulative, cell) - mass

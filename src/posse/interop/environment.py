@@ -20,7 +20,7 @@ from posse.interop.observations import (
     validate_action,
 )
 from posse.interop.policy_adapter import FixedPolicy
-from posse.lab.reference.environment import BlockEnvironment
+from posse.lab.reference import BlockEnvironment
 from posse.lab.simulation import Simulation
 from posse.lab.simulator import plan_jobs
 from posse.networks import Network
@@ -84,6 +84,8 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         # The same streams as in `simulate`, so that the same arms get the same rewards.
         self._rounds = BlockEnvironment(playing, [self.run])
         self._neighbourhood = Neighbourhood.from_network(network, self._slots)
+        # A stream apart from that of the rewards: a policy that draws more numbers meets the same
+        # rewards.
         self._generator = create_generator(self.seed, self.run, "policy")
         self._regret = np.zeros(network.n_agents)
         self._last_round = self._neighbourhood.observe_nothing(1, bandit.n_arms)
@@ -109,6 +111,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         t = self._last_round.t + 1
         self._rounds.begin_round(t)
         cells, rewards, weights = self._rounds.play_round(t, arms)
+        # Pseudo-regret: gaps between true means, without the noise of the rewards.
         gaps = self._rounds.world.gaps.take(cells)[0]
         self._regret = self._regret + gaps
         self._last_round = self._neighbourhood.observe_round(t, n_arms, arms, rewards, weights)
@@ -121,6 +124,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
             dict.fromkeys(self.agents, over),
             self._infos(gaps),
         )
+        # In PettingZoo an empty list of agents says that the episode is over.
         if over:
             self.agents = []
         return outcome

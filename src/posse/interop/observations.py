@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import validation
-from posse.networks import Network, as_matrix
-from posse.networks.dynamics import is_user_defined
+from posse.networks import Network, as_matrix, is_user_defined
 from posse.randomness import FloatArray, IntArray
 
 Observation = dict[str, Any]

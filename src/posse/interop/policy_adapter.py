@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import validation
-from posse.algorithms.algorithm import Problem
+from posse.algorithms import Problem
 from posse.interop.observations import (
     Neighbourhood,
     Observation,
@@ -51,6 +51,7 @@ class FixedPolicy:
 
     def __post_init__(self) -> None:
         _validate_slots(self)
+        # A class is callable, too, but each call would create a policy instead of choosing an arm.
         if isinstance(self.policy, type) or not callable(self.policy):
             raise ValueError(
                 "policy must be a function of agent, observation and generator that returns an arm "
@@ -102,6 +103,7 @@ class LearningPolicy:
 
     def init(self, problem: Problem) -> _PlayState:
         """Create the state before round 1; every run has its own policy."""
+        # One policy per run: knowledge from one run would spoil the independence of the next.
         policies = [self.make(problem) for _ in range(problem.n_runs)]
         for policy in policies:
             if not callable(policy):

@@ -3,7 +3,7 @@
 from posse.lab.comparisons import Comparison
 from posse.lab.compiled.registry import compiled_parts
 from posse.lab.concatenation import concat
-from posse.lab.jobs.executors import dask_cluster, processes
+from posse.lab.jobs import dask_cluster, processes
 from posse.lab.results import Result, Summary
 from posse.lab.simulator import compare, simulate
 from posse.lab.statistics import mean_interval, paired_difference

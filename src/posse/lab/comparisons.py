@@ -96,7 +96,7 @@ class Comparison(Mapping[str, Result]):
         """
         import pandas as pd
 
-        from posse.lab.report.scoreboard import build_scoreboard
+        from posse.lab.report import build_scoreboard
 
         rows = []
         for score in build_scoreboard(self).rows:
@@ -155,9 +155,9 @@ class Comparison(Mapping[str, Result]):
         The folder `files` beside it has the results, the experiment, tables and figures. The page
         needs nothing but a browser. Its path is returned.
         """
-        from posse.lab.report import writer as writing
+        from posse.lab.report import write_report
 
-        return writing.write_report(self, Path(folder), title)
+        return write_report(self, Path(folder), title)
 
     def _first_result(self) -> Result:
         return next(iter(self.results.values()))

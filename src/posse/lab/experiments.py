@@ -23,7 +23,7 @@ from posse.lab import run_ranges as ranges
 from posse.lab import simulation as keeping
 from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
-from posse.lab.jobs.scheduler import dry_run_jobs
+from posse.lab.jobs import dry_run_jobs
 from posse.lab.results import Result
 from posse.lab.simulation import Job, check_record
 from posse.lab.simulator import compare, expand_engines, plan_jobs

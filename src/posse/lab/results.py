@@ -325,9 +325,9 @@ class Result:
 
     def report(self, folder: str | os.PathLike[str], title: str | None = None) -> Path:
         """Write a page of curve, tails and settings, as `Comparison.report`; return its path."""
-        from posse.lab.report import writer as writing
+        from posse.lab.report import write_report
 
-        return writing.write_report(self, Path(folder), title)
+        return write_report(self, Path(folder), title)
 
 
 def describe_size(result: Result, engine: str) -> str:

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.algorithms.algorithm import Algorithm, Problem
+from posse.algorithms import Algorithm, Problem
 from posse.bandits import AnyBandit, ContextualBandit, SiteMeans
 from posse.effective_samples import SIGNS
-from posse.families.family import Model, is_contextual
+from posse.families import Model, is_contextual
 from posse.lab import run_ranges as ranges
-from posse.networks.network import Network
+from posse.networks import Network
 from posse.randomness import FloatArray, create_generator
 from posse.serialization import encode
 from posse.validation import validate_choice, validate_integer

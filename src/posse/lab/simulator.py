@@ -14,17 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse.algorithms import ALGORITHMS
-from posse.algorithms.algorithm import Algorithm
-from posse.algorithms.rivals.initial_pulls import ForcedStart
+from posse.algorithms import ALGORITHMS, Algorithm, ForcedStart
 from posse.bandits import AnyBandit
 from posse.lab import run_ranges as ranges
 from posse.lab import validation
 from posse.lab.comparisons import Comparison
 from posse.lab.compiled import registry
 from posse.lab.progress import Bars, progress_bar
-from posse.lab.reference import engine as reference
-from posse.lab.reference.true_means import check_world
+from posse.lab.reference import check_world, run
 from posse.lab.results import Result
 from posse.lab.simulation import (
     Block,
@@ -37,7 +34,7 @@ from posse.lab.simulation import (
     split_runs,
     validate_keep,
 )
-from posse.networks.network import Network
+from posse.networks import Network
 from posse.validation import validate_choice, validate_integer
 
 # An engine's `run(simulation, runs, threads, advance)`.
@@ -75,7 +72,7 @@ def play_runs(
 def load_engine(engine: str, simulations: Iterable[Simulation], bars: Bars) -> EngineRun:
     """Import an engine and compile the kernels that no earlier simulation has compiled."""
     if engine == "reference":
-        return reference.run
+        return run
     # Numba takes a second to import, which the reference engine does not need.
     from posse.lab.compiled import engine as compiled
 

@@ -21,17 +21,17 @@ from posse import algorithms, policies
 from posse.algorithms import (
     ALGORITHMS,
     CONTEXTUAL,
+    BayesianAlgorithm,
     Centralized,
     Decentralized,
     Flooding,
     PartialPooling,
+    TimedAlgorithm,
 )
-from posse.algorithms.bayesian import BayesianAlgorithm, TimedAlgorithm
 from posse.bandits import DELAYS, DRIFTS, AnyBandit, ContextualBandit, UniformMeans
 from posse.families import CONTEXTUAL as CONTEXTUAL_FAMILIES
-from posse.families import FAMILIES, Grid
-from posse.families.family import Model, check_family, get_family_name, is_contextual
-from posse.lab.reference import engine as reference
+from posse.families import FAMILIES, Grid, Model, check_family, get_family_name, is_contextual
+from posse.lab.reference import simulate_block
 from posse.lab.simulation import (
     Job,
     Simulation,
@@ -40,8 +40,7 @@ from posse.lab.simulation import (
     count_numbers_per_run,
     resolve_model,
 )
-from posse.networks.dynamics import is_user_defined
-from posse.networks.network import Network
+from posse.networks import Network, is_user_defined
 from posse.policies import POLICIES
 from posse.randomness import create_generator
 from posse.serialization.encode import find_repr_only
@@ -63,7 +62,7 @@ def dry_run(label: str, job: Job) -> None:
     rounds = min(DRY_RUN_ROUNDS, simulation.horizon)
     short = dataclasses.replace(simulation, times=np.arange(1, rounds + 1))
     try:
-        reference.simulate_block(short, runs, lambda steps: None, rounds)
+        simulate_block(short, runs, lambda steps: None, rounds)
     except ValueError:
         raise  # its message is for users already
     except (Exception, SystemExit) as error:  # user-defined code may raise anything

@@ -4,10 +4,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posse.live.agent.action_selection import Choice as Choice
-    from posse.live.agent.action_selection import Shares as Shares
-    from posse.live.agent.agent import Agent as Agent
-    from posse.live.agent.agent import Decision as Decision
+    from posse.live.agent import Agent as Agent
+    from posse.live.agent import Choice as Choice
+    from posse.live.agent import Decision as Decision
+    from posse.live.agent import Shares as Shares
     from posse.live.client import Client as Client
     from posse.live.client.asynchronous import AsyncClient as AsyncClient
     from posse.live.node import Node as Node

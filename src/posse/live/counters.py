@@ -1,4 +1,4 @@
-"""Monotonic counters that any thread may raise."""
+"""Monotonic counters that any thread may raise, and those of unusual contexts."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ class Counts:
         self.whole = whole
 
     def add(self, name: str, by: int = 1) -> None:
-        """Raise one of them."""
+        """Raise one counter."""
         with self._lock:
             self._counts[name] += by
         if self.whole is not None:
             self.whole.add(name, by)
 
     def __getitem__(self, name: str) -> int:
-        """One of them; 0 if it was never raised."""
+        """Return one counter; 0 if it was never raised."""
         with self._lock:
             return self._counts[name]
 
     def copy(self) -> Counter[str]:
-        """All of them, as they are at this moment."""
+        """Return all counters as they are at this moment."""
         with self._lock:
             return self._counts.copy()
 
 
-# Contexts that the schema does not quite know: counted, for the schema may need another field.
+# ---- Contexts outside of the schema: counted, because the schema may need another category
 
 
-class Oddities:
+class ContextOddities:
     """How often a category had an unknown name, or a number was outside its range."""
 
     def __init__(self, schema: Contexts | None) -> None:
@@ -53,7 +53,7 @@ class Oddities:
         self._categories = [name for name, field in fields if isinstance(field, Category)]
         self._numbers = [name for name, field in fields if isinstance(field, Number)]
 
-    def add(self, features: Features) -> None:
+    def count_context(self, features: Features) -> None:
         """Count one context."""
         for name in features.unknown:
             self._unknown.add(name)
@@ -62,25 +62,27 @@ class Oddities:
 
     @property
     def unknown(self) -> dict[str, int]:
-        """Of each category, since the start."""
+        """Unknown names of each category, since the start."""
         return {name: self._unknown[name] for name in self._categories}
 
     @property
     def clipped(self) -> dict[str, int]:
-        """Of each number, since the start."""
+        """Clipped values of each number, since the start."""
         return {name: self._clipped[name] for name in self._numbers}
 
 
-def written(context: Mapping[str, Any]) -> str:
-    """A checked context as the store has it: JSON, without what is missing."""
-    known = {name: value for name, value in context.items() if value is not None}
+def serialize_context(context: Mapping[str, Any]) -> str:
+    """Encode a validated context for the store: JSON without missing fields."""
+    present = {name: value for name, value in context.items() if value is not None}
     # of NumPy's numbers those that Python has
-    return json.dumps(known, ensure_ascii=False, separators=(",", ":"), default=lambda n: n.item())
+    return json.dumps(
+        present, ensure_ascii=False, separators=(",", ":"), default=lambda n: n.item()
+    )
 
 
-def same(context: Mapping[str, Any] | None, kept: str | None) -> bool:
-    """Whether a context is the one that was kept with a decision."""
-    if context is None or kept is None:
-        return context is None and kept is None
-    before: Any = json.loads(kept)
+def is_same_context(context: Mapping[str, Any] | None, stored: str | None) -> bool:
+    """Whether a context is the one stored with a decision."""
+    if context is None or stored is None:
+        return context is None and stored is None
+    before: Any = json.loads(stored)
     return bool(before == {n: value for n, value in context.items() if value is not None})

@@ -1,7 +1,7 @@
 """Logs of an agent process: time, level, agent and experiment on every line, as text or as JSON.
 
-What strangers choose (names, addresses, messages of errors) cannot begin a line of its own: what
-cannot be printed is escaped, and what goes on in another line is indented.
+Untrusted text (names, addresses, error messages) cannot begin a line of its own: unprintable
+characters are escaped, and further lines are indented.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from typing import TextIO
 _experiment: ContextVar[str | None] = ContextVar("experiment", default=None)
 
 
-def set_up(agent: str, kind: str = "text", stream: TextIO | None = None) -> logging.Handler:
-    """Send all logs of this process to stderr, or another stream, in place of where they went."""
+def set_up_logging(agent: str, kind: str = "text", stream: TextIO | None = None) -> logging.Handler:
+    """Send all logs of this process to stderr, or another stream, and nowhere else."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines(agent) if kind == "json" else TextLines(agent))
     root = logging.getLogger()
-    for other in root.handlers[:]:
-        if isinstance(getattr(other, "formatter", None), TextLines | JsonLines):
-            root.removeHandler(other)
+    for old_handler in root.handlers[:]:
+        if isinstance(getattr(old_handler, "formatter", None), TextLines | JsonLines):
+            root.removeHandler(old_handler)
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger("posse").setLevel(logging.INFO)
+    # Logging must never end a process: a full disk or a closed pipe is not its business.
     logging.raiseExceptions = False  # a full disk or a closed pipe must not end anything
     return handler
 
 
 @contextmanager
-def about(experiment: str) -> Iterator[None]:
-    """Name the experiment in all that is logged meanwhile by this thread or task."""
+def log_experiment(experiment: str) -> Iterator[None]:
+    """Name the experiment in all that this thread or task logs meanwhile."""
     before = _experiment.set(experiment)
     try:
         yield
@@ -53,9 +54,12 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line; tracebacks follow it, indented."""
         experiment = _experiment_of(record)
-        who = self.agent if experiment is None else f"{self.agent}/{experiment}"
-        first = f"{_time(record)} {record.levelname} {printable(who)}: {printable(_said(record))}"
-        return "\n    ".join([first, *map(printable, _traceback(self, record).splitlines())])
+        source = self.agent if experiment is None else f"{self.agent}/{experiment}"
+        head = f"{_format_time(record)} {record.levelname} {escape_unprintable(source)}"
+        first = f"{head}: {escape_unprintable(_format_message(record))}"
+        return "\n    ".join(
+            [first, *map(escape_unprintable, _format_traceback(self, record).splitlines())]
+        )
 
 
 class JsonLines(logging.Formatter):
@@ -68,32 +72,33 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, in ASCII."""
         fields = {
-            "time": _time(record),
+            "time": _format_time(record),
             "level": record.levelname,
             "agent": self.agent,
             "experiment": _experiment_of(record),
             "logger": record.name,
-            "message": _said(record),
-            "exception": _traceback(self, record) or None,
+            "message": _format_message(record),
+            "exception": _format_traceback(self, record) or None,
         }
         return json.dumps({key: value for key, value in fields.items() if value is not None})
 
 
-def printable(text: str) -> str:
-    """A text in one line of a terminal: what cannot be printed, or ends a line, is escaped."""
+def escape_unprintable(text: str) -> str:
+    """Return a text as one line of a terminal: unprintable characters are escaped."""
     if text.isprintable():
         return text
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
-def _time(record: logging.LogRecord) -> str:
+def _format_time(record: logging.LogRecord) -> str:
     moment = datetime.fromtimestamp(record.created, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _said(record: logging.LogRecord) -> str:
+def _format_message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except Exception:  # arguments that do not fit are a bug, and no reason to lose the line
@@ -101,9 +106,9 @@ def _said(record: logging.LogRecord) -> str:
 
 
 def _experiment_of(record: logging.LogRecord) -> str | None:
-    named = getattr(record, "experiment", None)
-    return _experiment.get() if named is None else str(named)
+    experiment = getattr(record, "experiment", None)
+    return _experiment.get() if experiment is None else str(experiment)
 
 
-def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+def _format_traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     return formatter.formatException(record.exc_info) if record.exc_info else ""

@@ -1,79 +1,81 @@
-"""Log lines for neighbours that stay disconnected: one for each absence, with what to look at."""
+"""A node, the agent process: experiments with one durable store and one transport (`posse agent`).
+
+Decisions and rewards come from any thread; one thread ticks, another processes the messages of
+neighbours. Without `start` there is no thread: `tick` and `receive` may be called directly.
+"""
 
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from posse.live.agent.agent import Agent
-from posse.live.controls.controls import Control, ControlMessage
+from posse.live.agent import Agent
+from posse.live.controls import Control, ControlMessage
 from posse.live.counters import Counts
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
-from posse.live.experiment.experiment import DEFAULT as DEFAULT
-from posse.live.experiment.experiment import Experiment
-from posse.live.experiment.experiment import Silence as Silence
-from posse.live.experiment.history import Kind
-from posse.live.membership import heartbeats as statuses
-from posse.live.membership.answers import NetworkAnswer
-from posse.live.membership.heartbeats import Presence
-from posse.live.membership.network_view import network
-from posse.live.membership.records import Status, StatusMessage
-from posse.live.messaging.inbox import Inbox, Limits
-from posse.live.messaging.transport import Receive, Transport
-from posse.live.messaging.wire import Codec, WireError
+from posse.live.experiment import Kind, LiveExperiment
+from posse.live.membership import (
+    SIGNATURE_INVALID,
+    NetworkAnswer,
+    Presence,
+    Status,
+    StatusMessage,
+    describe_network,
+)
+from posse.live.messaging import Codec, Inbox, MessageLimits, Receive, Transport, WireError
 from posse.live.store import DecisionRecord, RewardOutcome, Store, StoreError, Unknown
 
 if TYPE_CHECKING:
-    from posse.live.config.agent_settings import Settings
-    from posse.live.config.reload import Reloading
+    from posse.live.config import AgentSettings
+    from posse.live.reload import Reloader
 
-PATIENCE = 20.0  # seconds
+DISCONNECTED_SECONDS = 20.0  # seconds
 
 
-class Absences:
-    """How long each neighbour has been disconnected, and whether it was logged."""
+class DisconnectionLog:
+    """Decides when to log a disconnected neighbour: once for each absence, with advice."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
-    def look(self, connected: Mapping[str, bool], now: float) -> Iterator[tuple[str, str]]:
-        """The sentences to log now, each with what else may help ("": nothing)."""
+    def check_neighbours(
+        self, connected: Mapping[str, bool], now: float
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the sentences to log now, each with advice ("": none)."""
         for name, here in connected.items():
             if here:
                 self._since.pop(name, None)
-                if name in self._said:
-                    self._said.remove(name)
+                if name in self._logged:
+                    self._logged.remove(name)
                     yield f"{name} is connected again", ""
-            elif now - self._since.setdefault(name, now) >= PATIENCE and name not in self._said:
-                self._said.add(name)
+            elif (
+                now - self._since.setdefault(name, now) >= DISCONNECTED_SECONDS
+                and name not in self._logged
+            ):
+                self._logged.add(name)
                 yield (
-                    f"{name} has not been connected for {PATIENCE:.0f} seconds",
-                    ": does it run, and answer at the address given here? does its certificate "
-                    "have that name and that host? has it this agent among its neighbours?",
+                    f"{name} has not been connected for {DISCONNECTED_SECONDS:.0f} seconds",
+                    ": does it run and listen at the address in neighbours? does its certificate "
+                    "have that name and host? does it list this agent as a neighbour?",
                 )
 
 
-# A node, the agent process: experiments with one durable store and one transport (`posse agent`).
-#
-# Decisions and rewards come from any thread; a thread of its own ticks, another works off what
-# neighbours say. Without `start` there is no thread: `tick` and `receive` may be called by hand.
-
 log = logging.getLogger(__name__)
 
-HOLD = 0.005  # seconds for which the network waits when a neighbour sends too much
-REST = 1.0  # seconds of the inbox's rest, for each of work
+HOLD_SECONDS = 0.005  # seconds for which the network waits when a neighbour sends too much
+REST_RATIO = 1.0  # seconds of the inbox's rest, for each of work
 # seconds of a neighbour's budget that a second of work costs it
-WORK = 3.0
-WASTE = 50.0
-MALFORMED = 2  # messages that one which is none costs its sender besides
-FORGED = 10  # or one with a bad signature
+WORK_PRICE = 3.0
+WASTE_PRICE = 50.0
+MALFORMED_PRICE = 2  # messages that one which is none costs its sender besides
+FORGED_PRICE = 10  # or one with a bad signature
 
 
 class Node:
@@ -81,66 +83,23 @@ class Node:
 
     def __init__(
         self,
-        agent: Agent,
-        store: Store,
-        transport: Transport,
-        *,
-        neighbours: Sequence[str],
-        tick_seconds: float = 1.0,
-        silence: Silence = Silence(),  # noqa: B008 (frozen)
-        remember: float | None = None,  # seconds; None: settled decisions are kept for ever
-        clock: Callable[[], float] = time.time,
-        draw: Callable[[int], int] = secrets.randbits,
-        limits: Limits = Limits(),  # noqa: B008 (frozen)
-    ) -> None:
-        only = Experiment(
-            DEFAULT, agent, store, silence=silence, remember=remember, clock=clock, draw=draw
-        )
-        name = agent.exchange.identity
-        presence = Presence(name, now=clock())
-        self._make(
-            name, [only], store, transport, neighbours, tick_seconds, clock, limits, presence
-        )
-
-    @classmethod
-    def of(
-        cls,
         name: str,
-        experiments: Iterable[Experiment],
+        experiments: Iterable[LiveExperiment],
         store: Store,
         transport: Transport,
         *,
         neighbours: Sequence[str],
         tick_seconds: float = 1.0,
         clock: Callable[[], float] = time.time,
-        limits: Limits = Limits(),  # noqa: B008 (frozen)
-        presence: Presence | None = None,  # None: without a certificate
-    ) -> Node:
-        """A node of several experiments, whose stores are views of the same file."""
-        node = cls.__new__(cls)
-        presence = presence or Presence(name, now=clock())
-        node._make(
-            name, experiments, store, transport, neighbours, tick_seconds, clock, limits, presence
-        )
-        return node
-
-    def _make(
-        self,
-        name: str,
-        experiments: Iterable[Experiment],
-        store: Store,
-        transport: Transport,
-        neighbours: Sequence[str],
-        tick_seconds: float,
-        clock: Callable[[], float],
-        limits: Limits,
-        presence: Presence,
+        limits: MessageLimits = MessageLimits(),  # noqa: B008 (frozen)
+        presence: Presence | None = None,  # None: heartbeats without a signature
     ) -> None:
+        """A node of some experiments, whose stores are views of the same file."""
         self.name = name
         self.store = store
         self.transport = transport
-        self.presence = presence
-        self.experiments = {each.name: each for each in experiments}
+        self.presence = presence or Presence(name, now=clock())
+        self.experiments = {experiment.name: experiment for experiment in experiments}
         self.neighbours = tuple(neighbours)
         self.tick_seconds = tick_seconds
         self.clock = clock
@@ -149,25 +108,25 @@ class Node:
         self.refusals = Counts()  # of payloads that are no message
         self.failures = Counts()  # of the store, by what was going on
         self._codec = Codec(OriginsMessage, FlowsMessage, ControlMessage, StatusMessage)
-        self._inbox = Inbox(self._rates(), clock, self.refusals)
+        self._inbox = Inbox(self._message_rates(), clock, self.refusals)
         self.stopping = threading.Event()
         self._threads: list[threading.Thread] = []
-        self.reloading: Reloading | None = None  # of a node that was made of settings
-        for each in self.experiments.values():
-            each.counts.whole = self.counts
-            each.connect(neighbours)
-            if each.resumed:
-                each.past.note("restart", f"{name} was started again")
+        self.reloader: Reloader | None = None  # of a node that was made of settings
+        for experiment in self.experiments.values():
+            experiment.counts.whole = self.counts
+            experiment.connect(neighbours)
+            if experiment.resumed:
+                experiment.recorder.note_event("restart", f"{name} restarted")
 
     @property
     def listener(self) -> Receive:
-        """What a transport calls: with threads messages wait for one, else they are handled."""
-        return self.arrived if self._threads else self.receive
+        """The function that a transport calls: with threads messages are queued, else processed."""
+        return self.enqueue_message if self._threads else self.receive
 
     def start(self) -> None:
-        """Open the transport, and start the threads that tick and work off messages."""
-        self.transport.start(self.arrived)
-        for name, target in (("posse-inbox", self._work), ("posse-tick", self._run)):
+        """Open the transport, and start the threads that tick and process messages."""
+        self.transport.start(self.enqueue_message)
+        for name, target in (("posse-inbox", self._run_inbox), ("posse-tick", self._run_ticks)):
             thread = threading.Thread(target=target, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -185,16 +144,16 @@ class Node:
         finally:
             self.store.close()
 
-    def experiment(self, name: str | None = None) -> Experiment:
-        """An experiment by its name, or the only one."""
+    def experiment(self, name: str | None = None) -> LiveExperiment:
+        """Return an experiment by its name, or the only one."""
         experiments = self.experiments
         if name is None:
             if len(experiments) == 1:
                 return next(iter(experiments.values()))
-            raise Unknown(f"there are several experiments, name one of {_listed(experiments)}")
+            raise Unknown(f"there are several experiments: name one of {_list_names(experiments)}")
         if name not in experiments:
             raise Unknown(
-                f"there is no experiment {name!r} here, name one of {_listed(experiments)}"
+                f"unknown experiment {name!r}: this agent runs {_list_names(experiments)}"
             )
         return experiments[name]
 
@@ -209,201 +168,212 @@ class Node:
         allowed: Sequence[str] | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
-        """A decision of the only experiment; idempotent in its id."""
+        """Decide in the only experiment; idempotent in the id."""
         return self.experiment().decide(id_, allowed, context)
 
-    def choose(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
-        """A new decision of the only experiment that is not on disk yet."""
-        return self.experiment().choose(id_, allowed)
+    def draw_decision(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
+        """Draw a decision of the only experiment that is not on disk yet."""
+        return self.experiment().draw_decision(id_, allowed)
 
     def reward(self, decision_id: str, reward: float) -> RewardOutcome:
-        """Settle a decision of the only experiment; idempotent, durable when it returns."""
+        """Reward a decision of the only experiment; idempotent, durable when it returns."""
         return self.experiment().reward(decision_id, reward)
 
     def arms(self) -> dict[str, dict[str, float]]:
-        """What is known of every arm of the only experiment."""
+        """Return the status of every arm of the only experiment."""
         return self.experiment().arms()
 
     def evidence(self) -> dict[str, Ledger]:
-        """In quanta, of the only experiment: its own, and what it holds of all."""
+        """Return own evidence and all evidence of the only experiment, in quanta."""
         return self.experiment().evidence()
 
     def pin(self, experiment: str | None, arm: str) -> Control:
-        """Play this arm only."""
+        """Play only this arm."""
         return self.experiment(experiment).pin(arm)
 
     def pause(self, experiment: str | None, arm: str) -> Control:
-        """Do not play this arm."""
+        """Stop playing this arm."""
         return self.experiment(experiment).pause(arm)
 
     def resume(self, experiment: str | None, arm: str | None = None) -> Control:
-        """Lift what holds for an arm, or for all."""
+        """Undo pins and pauses of an arm, or of all arms."""
         return self.experiment(experiment).resume(arm)
 
-    def reload(self, settings: Settings) -> str:
-        """Take in other settings, all or, if bad, none; what changed, in one line."""
-        if self.reloading is None:
-            raise ValueError("this node was not made of settings: restart it with others")
-        said = self.reloading.take(settings)
-        self._say("settings", f"{self.name} reloaded its settings: {said}")
-        return said
+    def reload(self, settings: AgentSettings) -> str:
+        """Adopt other settings, all or, if bad, none; returns the changes in one line."""
+        if self.reloader is None:
+            raise ValueError("this node was not built from settings: restart it to change them")
+        summary = self.reloader.apply_settings(settings)
+        self._log_event("settings", f"{self.name} reloaded its settings: {summary}")
+        return summary
 
-    def take_over(
+    def replace_experiments(
         self,
-        experiments: Mapping[str, Experiment],
+        experiments: Mapping[str, LiveExperiment],
         neighbours: tuple[str, ...],
         tick_seconds: float,
-        limits: Limits,
+        limits: MessageLimits,
     ) -> None:
-        """Go on with these experiments and neighbours; requests see one or the other."""
-        for each in experiments.values():
-            each.counts.whole = self.counts
+        """Continue with these experiments and neighbours; requests see the old or the new ones."""
+        for experiment in experiments.values():
+            experiment.counts.whole = self.counts
+        # Replaced, never changed: other threads may be iterating over the old one.
         self.experiments = dict(experiments)
         self.neighbours = neighbours
         self.tick_seconds = tick_seconds
         self.limits = limits
-        self._inbox.limit(self._rates())
+        self._inbox.set_rates(self._message_rates())
 
     def tick(self) -> None:
-        """One round of upkeep: expire windows, delete old decisions, send messages that are due.
+        """Run one round of upkeep: close windows, delete old decisions, send messages that are due.
 
-        A fault in one experiment does not keep the others from theirs.
+        A failure in one experiment does not stop the others.
         """
         now = self.clock()
         failed = None
         experiments = list(self.experiments.values())
-        self._show_presence(now)  # first: an agent whose disk fails is there all the same
-        for each in experiments:
+        # Statuses first: an agent whose disk fails must not look dead.
+        self._send_statuses(now)  # first: an agent whose disk fails is there all the same
+        for experiment in experiments:
             try:
-                each.expire(now)
+                experiment.close_windows(now)
             except StoreError as error:
                 failed = error
             except Exception:
-                self._bug("tick", each)
+                self._log_bug("tick", experiment)
         self.store.check_location()
         self.store.flush()
-        for each in experiments:
+        for experiment in experiments:
             try:
-                self._send(each.name, each.tick(now))
-                self._send(each.name, each.tick_controls(self.neighbours, now))
-                each.past.turn(now)
+                self._send_messages(experiment.name, experiment.tick(now))
+                self._send_messages(experiment.name, experiment.tick_controls(self.neighbours, now))
+                experiment.recorder.record_minute(now)
             except StoreError as error:
                 failed = error
             except Exception:
-                self._bug("tick", each)
+                self._log_bug("tick", experiment)
         if failed is not None:
             raise failed
 
-    def arrived(self, peer: str, payload: bytes) -> None:
-        """Take a message off the transport's hands; it waits for its turn, or is dropped."""
+    def enqueue_message(self, peer: str, payload: bytes) -> None:
+        """Queue a message for the inbox thread, or drop it."""
         self.counts.add("received")
-        if not self._inbox.put(peer, payload):
+        if not self._inbox.put_message(peer, payload):
             # the network's thread waits, and with it who sends too much
-            self.stopping.wait(HOLD)
+            # Back-pressure: the transport's thread waits, and with it the sender.
+            self.stopping.wait(HOLD_SECONDS)
 
     def receive(self, peer: str, payload: bytes) -> None:
-        """Handle a neighbour's message at once, if it is within its sender's budget."""
+        """Process a neighbour's message at once, if its sender's budget allows it."""
         self.counts.add("received")
-        if self._inbox.admit(peer, len(payload)):
-            self._handle(peer, payload)
+        if self._inbox.admit_message(peer, len(payload)):
+            self._handle_message(peer, payload)
 
-    def _handle(self, peer: str, payload: bytes) -> bool:
-        """Take in a message, a bad one is counted and never fatal; whether it was a good one."""
+    def _handle_message(self, peer: str, payload: bytes) -> bool:
+        """Process a message; a bad one is counted and never fatal. Returns whether it was good."""
         now = self.clock()
         try:
             parcel = self._codec.decode(payload)
         except WireError as error:
-            self._inbox.charge(peer, MALFORMED)
+            self._inbox.charge_neighbour(peer, MALFORMED_PRICE)
             self.refusals.add(error.kind)
             return False
-        self.presence.hear(peer, now)
+        self.presence.note_message(peer, now)
         if isinstance(parcel.message, StatusMessage):
-            return self._take_statuses(peer, parcel.message, now)
+            return self._receive_statuses(peer, parcel.message, now)
         experiment = self.experiments.get(parcel.experiment)
         if experiment is None:  # neighbours need not run the same ones
-            self.refusals.add("an experiment not run here")
+            self.refusals.add("unknown_experiment")
             return True
-        before = experiment.refused
-        forged = experiment.forged
+        # The counters tell whether the message was any good, and so what its neighbour pays for it.
+        before = experiment.refusal_count
+        forged = experiment.forgery_count
         try:
             if isinstance(parcel.message, ControlMessage):
                 experiment.receive_controls(peer, parcel.message, now)
             else:
-                self._send(experiment.name, experiment.receive(peer, parcel.message, now))
+                self._send_messages(experiment.name, experiment.receive(peer, parcel.message, now))
         except StoreError:  # the neighbour will say it again
             self.failures.add("receive")
         except Exception:  # a bug of ours must not end the process
-            self._bug("receive", experiment)
-        if experiment.forged > forged:
-            self._inbox.charge(peer, FORGED)
-        return experiment.refused == before
+            self._log_bug("receive", experiment)
+        if experiment.forgery_count > forged:
+            self._inbox.charge_neighbour(peer, FORGED_PRICE)
+        return experiment.refusal_count == before
 
-    def _show_presence(self, now: float) -> None:
-        """Tell neighbours what is new of all agents, and of this one."""
+    def _send_statuses(self, now: float) -> None:
+        """Send neighbours new statuses of all agents, and of this one."""
         try:
-            self._look(now)
+            self._note_connections(now)
             if self.presence.is_due(self.experiments, now):
-                self.presence.say(self._status(now), self.experiments, now)
-            relay = any(each.knows_origins for each in self.experiments.values())
-            self._send(DEFAULT, self.presence.messages(self.neighbours, relay, now))
+                self.presence.publish_status(self._make_status(now), self.experiments, now)
+            relay = any(experiment.knows_origins for experiment in self.experiments.values())
+            self._send_messages(DEFAULT, self.presence.make_messages(self.neighbours, relay, now))
         except Exception:  # a bug of ours must not keep evidence from others
-            log.exception("the status of %s was not told", self.name)
+            log.exception("the status of %s was not sent", self.name)
             self.failures.add("tick")
 
-    def _take_statuses(self, peer: str, message: StatusMessage, now: float) -> bool:
-        """Take in what is new of other agents; whether all of it was good."""
+    def _receive_statuses(self, peer: str, message: StatusMessage, now: float) -> bool:
+        """Process statuses of other agents; returns whether all were good."""
         try:
             refused = self.presence.receive(peer, message, now)
         except Exception:  # a bug of ours must not end the process
-            log.exception("what %s said of others was not taken in", peer)
+            log.exception("the statuses from %s could not be processed", peer)
             self.failures.add("receive")
             return False
         for reason, number in refused.items():
             self.refusals.add(reason, number)
-        if statuses.FORGED in refused:
-            self._inbox.charge(peer, FORGED)
+        if SIGNATURE_INVALID in refused:
+            self._inbox.charge_neighbour(peer, FORGED_PRICE)
         return not refused
 
-    def _look(self, now: float) -> dict[str, bool]:
-        """Which neighbours are connected."""
+    def _note_connections(self, now: float) -> dict[str, bool]:
+        """Note and return which neighbours are connected."""
         connected = self.transport.connected()
-        self.presence.look({name: connected.get(name) for name in self.neighbours}, now)
+        self.presence.note_connections({name: connected.get(name) for name in self.neighbours}, now)
         return connected
 
-    def _status(self, now: float) -> Status:
-        """What this agent says of itself."""
+    def _make_status(self, now: float) -> Status:
+        """Build the status of this agent."""
         experiments = list(self.experiments.values())
-        return self.presence.status([each.tally() for each in experiments], self._refused(), now)
+        return self.presence.make_status(
+            [experiment.heartbeat_tally() for experiment in experiments],
+            self._count_refusals(),
+            now,
+        )
 
-    def _refused(self) -> Counter[str]:
-        """What was refused, by reason, over all experiments."""
+    def _count_refusals(self) -> Counter[str]:
+        """Count refusals by reason, over all experiments."""
         refused: Counter[str] = self.refusals.copy() + self.transport.refusals.copy()
-        for each in self.experiments.values():
-            refused.update(each.refusals())
+        for experiment in self.experiments.values():
+            refused.update(experiment.refusals())
         return refused
 
     def network(self) -> NetworkAnswer:
-        """The neighbours, all agents and links that are known, and what was refused and why."""
+        """Describe neighbours, all known agents and links, and refusals by reason."""
         now = self.clock()
         experiments = dict(self.experiments)
-        connected = self._look(now)
-        refused = self._refused()
-        own = self._status(now)
-        return network(experiments, self.presence, own, connected, refused, now)
+        connected = self._note_connections(now)
+        refused = self._count_refusals()
+        own_status = self._make_status(now)
+        return describe_network(experiments, self.presence, own_status, connected, refused, now)
 
-    def _run(self) -> None:
-        absences = Absences()
+    def _run_ticks(self) -> None:
+        absences = DisconnectionLog()
         failing = False
         while not self.stopping.wait(self.tick_seconds):
             try:
                 self.tick()
                 if failing:
-                    log.warning("the store is written again")
+                    log.warning("the store can be written again")
                     failing = False
-                for sentence, advice in absences.look(self.transport.connected(), time.monotonic()):
-                    self._say("partition", sentence, advice)
+                for sentence, advice in absences.check_neighbours(
+                    self.transport.connected(), time.monotonic()
+                ):
+                    self._log_event("partition", sentence, advice)
             except StoreError as error:  # such as a full disk: try again later
                 self.failures.add("tick")
+                # A full disk may hold the log as well: one line, not one a tick.
                 if not failing:  # once: the log may be on the same disk
                     log.error("%s", error)
                 failing = True
@@ -411,46 +381,49 @@ class Node:
                 log.exception("a tick failed")
                 self.failures.add("tick")
 
-    def _work(self) -> None:
-        """Work off what neighbours say, one message at a time and for half of the time at most.
+    def _run_inbox(self) -> None:
+        """Process messages of neighbours one by one, for at most half of the time.
 
-        Python runs one thread at a time: without a rest, requests would wait for a neighbour.
-        Work is charged to its neighbour, and work for nothing much more.
+        Python runs one thread at a time: without a rest, requests would wait for a neighbour. Work
+        is charged to its neighbour, and useless work much more.
         """
-        while (taken := self._inbox.take()) is not None:
-            peer, payload = taken
+        while (message := self._inbox.take_message()) is not None:
+            peer, payload = message
             began = time.thread_time()
-            useful = self._handle(peer, payload)
+            useful = self._handle_message(peer, payload)
+            # CPU time of this thread alone: a busy machine must not make neighbours pay.
             worked = time.thread_time() - began
-            self._inbox.charge(peer, seconds=worked * (WORK if useful else WASTE))
-            self.stopping.wait(REST * worked)
+            self._inbox.charge_neighbour(
+                peer, seconds=worked * (WORK_PRICE if useful else WASTE_PRICE)
+            )
+            self.stopping.wait(REST_RATIO * worked)
 
-    def _rates(self) -> tuple[float, float]:
-        return self.limits.of(self.tick_seconds, len(self.experiments))
+    def _message_rates(self) -> tuple[float, float]:
+        return self.limits.rates_for(self.tick_seconds, len(self.experiments))
 
-    def _send(self, experiment: str, outgoing: Iterable[tuple[str, object]]) -> None:
-        """Send to each neighbour what is for it."""
+    def _send_messages(self, experiment: str, outgoing: Iterable[tuple[str, object]]) -> None:
+        """Send each message to its neighbour."""
         for peer, message in outgoing:
             try:
                 self.transport.send(peer, self._codec.encode(message, experiment))
                 self.counts.add("sent")
             except ValueError as error:  # too large, or an unknown neighbour
                 if not self.failures["send"]:
-                    log.warning("a message to %s was not sent: %s", peer, error)
+                    log.warning("message to %s not sent: %s", peer, error)
                 self.failures.add("send")
 
-    def _say(self, kind: Kind, sentence: str, advice: str = "") -> None:
-        """Log what concerns the agent as a whole, and keep it in the past of every experiment."""
+    def _log_event(self, kind: Kind, sentence: str, advice: str = "") -> None:
+        """Log an event of the whole agent, and record it in every experiment."""
         log.warning("%s%s", sentence, advice)
-        for each in self.experiments.values():
-            each.past.note(kind, sentence)
+        for experiment in self.experiments.values():
+            experiment.recorder.note_event(kind, sentence)
 
-    def _bug(self, doing: str, experiment: Experiment) -> None:
-        """Note a fault of ours in one experiment, which must not end the others."""
-        named = {"experiment": experiment.name}
-        log.exception("experiment %s: %s failed", experiment.name, doing, extra=named)
+    def _log_bug(self, doing: str, experiment: LiveExperiment) -> None:
+        """Log a bug in one experiment, which must not stop the others."""
+        extra = {"experiment": experiment.name}
+        log.exception("experiment %s: %s failed", experiment.name, doing, extra=extra)
         self.failures.add(doing)
 
 
-def _listed(experiments: Iterable[str]) -> str:
-    return ", ".join(experiments) or "none at all"
+def _list_names(experiments: Iterable[str]) -> str:
+    return ", ".join(experiments) or "none"

@@ -1,4 +1,4 @@
-"""What a node is made of: keys, experiments and the way to others, at its start and later."""
+"""Parts of a node: its keys, experiments and access to the network, at start and at reload."""
 
 from __future__ import annotations
 
@@ -7,21 +7,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from posse.live.agent.agent import Agent
-from posse.live.config.agent_settings import Settings
-from posse.live.controls.controls import Controls
+from posse.live.agent import Agent
+from posse.live.config import AgentSettings
+from posse.live.controls import Controls
 from posse.live.exchange.epochs import lasting_clock
 from posse.live.exchange.examine import Sign, Verify
-from posse.live.experiment.experiment import Experiment, Silence
-from posse.live.messaging.transport import Transport
-from posse.live.security.certificates import Files, check_files
-from posse.live.security.signatures import Vouch, signer, verifier, voucher
+from posse.live.experiment import LiveExperiment, RewardWindow
+from posse.live.messaging import Transport
+from posse.live.security import (
+    CertificateFiles,
+    Vouch,
+    check_files,
+    make_signer,
+    make_verifier,
+    make_voucher,
+)
 from posse.live.store import Store
 
 
 @dataclass(frozen=True)
-class Read:
-    """What the files of a certificate held at one moment."""
+class KeyMaterial:
+    """The files of a certificate as they were at one moment."""
 
     contents: tuple[bytes, ...]
     sign: Sign
@@ -29,138 +35,148 @@ class Read:
     vouch: Vouch
 
 
-class Keys:
+class AgentKeys:
     """Signs and verifies by the files of a certificate, which may change while a process runs."""
 
-    def __init__(self, name: str, files: Files) -> None:
+    def __init__(self, name: str, files: CertificateFiles) -> None:
         self.name = name
         self.files = files
-        self._read = self._now()
+        self._material = self._read_files()
 
-    def changed(self) -> Read | None:
-        """What the files hold now, checked, if it is not what is in use."""
-        fresh = self._now()
-        return None if fresh.contents == self._read.contents else fresh
+    def read_changed(self) -> KeyMaterial | None:
+        """Return what the files contain now, validated, if it changed."""
+        fresh = self._read_files()
+        return None if fresh.contents == self._material.contents else fresh
 
-    def use(self, fresh: Read) -> Read:
-        """Sign and verify by this from now on; what was used before."""
-        before = self._read
-        self._read = fresh
+    def switch_to(self, fresh: KeyMaterial) -> KeyMaterial:
+        """Sign and verify by this from now on; returns what was used before."""
+        before = self._material
+        self._material = fresh
         return before
 
     def sign(self, content: bytes) -> bytes:
-        """A signature of this agent."""
-        return self._read.sign(content)
+        """Sign as this agent."""
+        return self._material.sign(content)
 
     def verify(self, origin: str, content: bytes, signature: bytes) -> bool:
         """Whether the agent of this name signed."""
-        return self._read.verify(origin, content, signature)
+        return self._material.verify(origin, content, signature)
 
     def vouch(self, name: str, content: bytes, signature: bytes) -> tuple[float, float] | None:
-        """From when to when the certificate of a signer is valid; None if it did not sign."""
-        return self._read.vouch(name, content, signature)
+        """Return when the certificate of a signer is valid; None if it did not sign."""
+        return self._material.vouch(name, content, signature)
 
-    def _now(self) -> Read:
+    def _read_files(self) -> KeyMaterial:
         check_files(self.name, self.files)
         places = self.files.authority, self.files.certificate, self.files.key
-        return Read(
+        return KeyMaterial(
             tuple(place.read_bytes() for place in places),
-            signer(self.files),
-            verifier(self.files),
-            voucher(self.files),
+            make_signer(self.files),
+            make_verifier(self.files),
+            make_voucher(self.files),
         )
 
 
 @dataclass(frozen=True)
-class Outside:
-    """What joins a node to others: how a transport is made, and the keys, if it has any."""
+class NetworkAccess:
+    """A node's access to other agents: how a transport is opened, and the keys, if any."""
 
-    connect: Callable[[Settings], Transport]
-    keys: Keys | None = None
+    connect: Callable[[AgentSettings], Transport]
+    keys: AgentKeys | None = None
 
 
 @dataclass(frozen=True)
-class Maker:
-    """Makes the experiments of a node, at its start and later."""
+class ExperimentFactory:
+    """Builds the experiments of a node, at start and at reload."""
 
     name: str
-    keys: Keys | None
+    keys: AgentKeys | None
     clock: Callable[[], float]
     draw: Callable[[int], int]
     monotonic: Callable[[], float] = time.monotonic
 
-    def first(self, settings: Settings, name: str, path: Path) -> Experiment:
-        """The first experiment of a process, which opens the store."""
-        agents = self._agents(settings, name)
+    def open_first(self, settings: AgentSettings, name: str, path: Path) -> LiveExperiment:
+        """Build the first experiment of a process, which opens the store."""
+        agents = self._candidate_agents(settings, name)
         store = Store.open(
             path,
             fingerprint=agents[0].fingerprint,
-            accepted_fingerprints=_equal(agents),
+            accepted_fingerprints=_other_fingerprints(agents),
             experiment=name,
             owner=self.name,
             monotonic=self.monotonic,
         )
         try:
-            return self._experiment(settings, name, _of(agents, store), store)
+            # The store decides which variant continues; the other agent is dropped.
+            return self._make_experiment(settings, name, _matching_agent(agents, store), store)
         except BaseException:
             store.close()
             raise
 
-    def beside(self, settings: Settings, name: str, store: Store) -> Experiment:
-        """Another experiment in the same store."""
-        agents = self._agents(settings, name)
-        view = store.open_experiment(name, agents[0].fingerprint, _equal(agents))
-        return self._experiment(settings, name, _of(agents, view), view)
+    def open_another(self, settings: AgentSettings, name: str, store: Store) -> LiveExperiment:
+        """Build another experiment in the same store."""
+        agents = self._candidate_agents(settings, name)
+        view = store.open_experiment(name, agents[0].fingerprint, _other_fingerprints(agents))
+        return self._make_experiment(settings, name, _matching_agent(agents, view), view)
 
-    def configure(self, settings: Settings, experiment: Experiment) -> None:
-        """Take other operators and keys."""
+    def configure_controls(self, settings: AgentSettings, experiment: LiveExperiment) -> None:
+        """Give an experiment its operators and keys."""
         sign, vouch = (self.keys.sign, self.keys.vouch) if self.keys else (None, None)
-        experiment.configure(settings.operators, sign, vouch)
+        # Operators and keys may change at a reload, the experiment stays.
+        experiment.configure_operators(settings.operators, sign, vouch)
 
-    def _agents(self, settings: Settings, experiment: str) -> list[Agent]:
-        """The agent that settings ask for, and what its store may hold in its place.
+    def _candidate_agents(self, settings: AgentSettings, experiment: str) -> list[Agent]:
+        """Return the agent of these settings, and the one that its store may need instead.
 
-        Under flows neighbours must agree whether decisions can count from the start; as a store
-        was begun, so is its network, and it goes on like that, whatever silence means by now.
+        Under flows neighbours must agree whether decisions can count from the start; a network
+        keeps the mode in which its stores began, even if the meaning of a missing reward changed.
         """
         sign, verify = (self.keys.sign, self.keys.verify) if self.keys else (None, None)
-        own = self.monotonic is not time.monotonic
+        is_custom = self.monotonic is not time.monotonic
         # a clock that is not the machine's need not go as its other one does
-        steady = self.monotonic if own else lasting_clock if self.clock is time.time else None
-        asked = settings.experiments[experiment]
-        ways = [asked.begins, not asked.begins] if asked.exchange == "flows" else [asked.begins]
+        steady = self.monotonic if is_custom else lasting_clock if self.clock is time.time else None
+        experiment_settings = settings.experiments[experiment]
+        variants = (
+            [experiment_settings.counts_from_start, not experiment_settings.counts_from_start]
+            if experiment_settings.exchange == "flows"
+            else [experiment_settings.counts_from_start]
+        )
         return [
-            settings.agent(sign, verify, experiment, self.draw, self.clock, begins, steady)
-            for begins in ways
+            settings.make_agent(
+                sign, verify, experiment, self.draw, self.clock, counts_from_start, steady
+            )
+            for counts_from_start in variants
         ]
 
-    def _experiment(self, settings: Settings, name: str, agent: Agent, store: Store) -> Experiment:
+    def _make_experiment(
+        self, settings: AgentSettings, name: str, agent: Agent, store: Store
+    ) -> LiveExperiment:
         s = settings.experiments[name]
-        made = Experiment(
+        experiment = LiveExperiment(
             name,
             agent,
             store,
-            silence=Silence(s.reward_window, s.default_reward),
+            reward_window=RewardWindow(s.reward_window, s.default_reward),
             remember=s.remember,
             clock=self.clock,
             draw=self.draw,
             controls=Controls(settings.network, name, self.name),
         )
-        self.configure(settings, made)
+        self.configure_controls(settings, experiment)
         if s.exchange == "origins" and agent.exchange.identity != self.name:
             # its certificate would not vouch for what it says
             raise ValueError(
-                f"{settings.store} is the store of {agent.exchange.identity}: set name back to "
-                f"it, or give {self.name} a new store"
+                f"{settings.store} belongs to {agent.exchange.identity}: set name back to "
+                f"that, or give {self.name} a new store"
             )
-        return made
+        return experiment
 
 
-def _equal(agents: Sequence[Agent]) -> list[str]:
-    """The fingerprints of a store that fits one of these, but for the first of them."""
+def _other_fingerprints(agents: Sequence[Agent]) -> list[str]:
+    """Return the further fingerprints of a store that fits one of these agents."""
     return [agent.fingerprint for agent in agents[1:]]
 
 
-def _of(agents: Sequence[Agent], store: Store) -> Agent:
-    """Whose evidence a store holds."""
+def _matching_agent(agents: Sequence[Agent], store: Store) -> Agent:
+    """Return the agent whose evidence a store has."""
     return next(agent for agent in agents if agent.fingerprint == store.fingerprint)

@@ -8,14 +8,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from posse.networks import graphs, serialization
+from posse.networks.describe import describe_mixing as describe_mixing
+from posse.networks.describe import describe_size as describe_size
 from posse.networks.dynamics import DYNAMICS
+from posse.networks.dynamics import is_user_defined as is_user_defined
 from posse.networks.gossip import Gossip
 from posse.networks.graphs import EXAMPLES, GRAPHS, Graph
+from posse.networks.graphs import count_components as count_components
 from posse.networks.link_failure import LinkFailure
 from posse.networks.network import Network
+from posse.networks.operators import SparseRuns as SparseRuns
+from posse.networks.operators import SparseWeights as SparseWeights
+from posse.networks.operators import UniformWeights as UniformWeights
 from posse.networks.operators import as_matrix
+from posse.networks.operators import as_operator as as_operator
+from posse.networks.operators import count_links_in_use as count_links_in_use
+from posse.networks.spanning import spanning_tree as spanning_tree
 from posse.networks.static import Static
 from posse.networks.weights import WEIGHT_RULES, Matrix
+from posse.networks.weights import assemble_matrix as assemble_matrix
+from posse.networks.weights import is_symmetric as is_symmetric
 
 if TYPE_CHECKING:
     import networkx as nx

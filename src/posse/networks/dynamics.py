@@ -66,6 +66,7 @@ def create_sampler(dynamics: Dynamics, network: Network, n_runs: int) -> DrawWei
     """Return the sampler of dynamics under one signature, with validation if user-defined."""
     sample: Any = dynamics.sampler(network, n_runs)
     user_defined = is_user_defined(dynamics)
+    # Inspected once: signatures are slow, and `draw` runs in every round.
     takes_round = _takes_round(sample)
     next_round = 1
 
@@ -135,6 +136,7 @@ def _measure_sums(name: str, weights: Any, n_agents: int, n_runs: int) -> tuple[
         except (TypeError, ValueError) as error:
             raise ValueError(f"{cannot_mix}: {error}") from None
         return rows, float(abs(columns - 1).max())
+    # The first column of ones gives the row sums, the second one tests the column sums.
     probe = np.ones((n_runs, n_agents, 2))
     probe[..., 1] += np.random.default_rng(0).random(n_agents)
     try:

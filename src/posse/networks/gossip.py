@@ -34,6 +34,7 @@ class Gossip:
 
     def expected_links(self, network: Network) -> FloatArray:
         """The links (E,) of E[W(t)] = I - (D - A) / (1^T A 1)."""
+        # Each of the E links is drawn with probability 1/E, and then has the weight 1/2.
         n_links = len(network.edges)
         return np.full(n_links, 1 / (2 * n_links) if n_links else 0.0)
 

@@ -64,6 +64,7 @@ class LinkFailure:
 
         # `source` maps each stored entry to its link; diagonal and missing entries map to an extra
         # last link of weight zero.
+        # Links are numbered from 1, because 0 marks the diagonal.
         numbers = rules.assemble_matrix(network.topology, np.arange(1.0, n_links + 1))
         numbers.setdiag(0)
         dense = rules.is_dense(n_agents, numbers.nnz)
@@ -75,6 +76,8 @@ class LinkFailure:
         else:
             row_starts = numbers.indptr[:-1]
             diagonal = np.flatnonzero(entries == 0)
+            # All runs together are one block-diagonal matrix: one sparse product per round serves
+            # all.
             shifts = np.arange(n_runs)[:, None]
             columns = (numbers.indices + shifts * n_agents).ravel()
             starts = np.append((row_starts + shifts * numbers.nnz).ravel(), n_runs * numbers.nnz)
@@ -83,7 +86,9 @@ class LinkFailure:
             layout = (blocks.indices, blocks.indptr)  # in the smallest integers that do
 
         def sample(randomness: Randomness) -> Operator:
+            # The extra last column stays 0: it is the link that does not exist.
             up = np.zeros((n_runs, n_links + 1))
+            # A uniform may be exactly 0: with >= a link of p = 0 never fails.
             up[:, :-1] = links * (randomness.random((n_runs, n_links)) >= self.p)
             values = up.take(source, axis=1)
             sums = np.add.reduceat(values, row_starts, axis=1)

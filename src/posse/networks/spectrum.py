@@ -23,6 +23,7 @@ THIN = 1e-4
 
 
 def _path_eigenvalues(agents: int) -> FloatArray:
+    # The Laplacian of a path is diagonalised by the discrete cosine transform.
     return np.asarray(4 * np.sin(np.pi * np.arange(agents) / (2 * agents)) ** 2)
 
 
@@ -117,6 +118,7 @@ def _large_gap(weights: Any) -> float:
 
     # A rough solution tells cheaply whether Lanczos would converge in reasonable time.
     try:
+        # Lanczos needs about 1/sqrt(gap) steps, so a tiny gap is left to the inverse.
         if _lanczos_gap(weights, tolerance=1e-4) > THIN:
             return _lanczos_gap(weights, tolerance=1e-10)
     except ArpackNoConvergence:

@@ -93,6 +93,7 @@ class Matrix:
         agents = np.arange(n_agents)
         rows = np.concatenate([ends[:, 0], ends[:, 1], agents])
         columns = np.concatenate([ends[:, 1], ends[:, 0], agents])
+        # Rounding may leave -1e-17 on the diagonal, which would be refused as negative.
         entries = np.concatenate([values, values, np.maximum(1 - link_sums, 0.0)])
         return cls.from_matrix(coo_array((entries, (rows, columns)), shape=(n_agents, n_agents)))
 
@@ -189,6 +190,7 @@ def _validate_matrix(matrix: Any) -> csr_array[Any, tuple[int, int]]:
     if len(values.shape) != 2 or values.shape[0] != values.shape[1] or not values.shape[0]:
         raise ValueError(f"matrix must be square, (agents, agents), got shape {values.shape}")
     weights = csr_array(values, dtype=np.float64, copy=True)
+    # A sparse matrix may list one place twice, and then means the sum.
     weights.sum_duplicates()
     weights.eliminate_zeros()
     for wrong, allowed in (

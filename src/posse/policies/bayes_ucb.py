@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posse import validation
-from posse.families.family import Family
+from posse.families import Family
 from posse.policies.policy import share_among_ties
 from posse.randomness import FloatArray, Randomness
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from posse.families.family import Family
+from posse.families import Family
 from posse.policies.policy import share_among_ties, timeless
 from posse.randomness import FloatArray, Randomness
 

@@ -8,13 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import (
-    Family,
-    Model,
-    get_family_name,
-    is_contextual,
-    require_plain_family,
-)
+from posse.families import Family, Model, get_family_name, is_contextual, require_plain_family
 from posse.randomness import FloatArray, Randomness
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posse.best_arm import Race
-from posse.families.family import Family
+from posse.families import Family
 from posse.policies.policy import timeless
 from posse.randomness import FloatArray, Randomness
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from posse import validation
 from posse.best_arm import Race
-from posse.families.family import Family
-from posse.families.optional_methods import get_optional
+from posse.families import Family, get_optional
 from posse.policies.policy import argmax, timeless
 from posse.randomness import FloatArray, Randomness
 

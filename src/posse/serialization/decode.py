@@ -25,8 +25,7 @@ from posse.bandits import (
     SiteMeans,
 )
 from posse.contexts import Contexts
-from posse.families import CONTEXTUAL, FAMILIES, ContextualFamily, Family
-from posse.families.family import Model
+from posse.families import CONTEXTUAL, FAMILIES, ContextualFamily, Family, Model
 from posse.import_strings import import_object
 from posse.networks import GRAPHS, Network
 from posse.policies import POLICIES, Policy

@@ -39,8 +39,7 @@ from posse.import_strings import (
     get_import_string,
     mark_repr_only,
 )
-from posse.networks import Network
-from posse.networks.dynamics import is_user_defined
+from posse.networks import Network, is_user_defined
 from posse.policies import POLICIES
 from posse.serialization.decode import from_data
 from posse.validation import FrozenArray

@@ -93,8 +93,7 @@ def test_the_probability_of_a_decision_is_that_of_choosing_it():
     one = agent()
     for arm, rewards in {"red": [1, 1, 0], "green": [1, 0], "blue": [0]}.items():
         for reward in rewards:
-            one._remember("x", arm, None)
-            one.update("x", reward)
+            one.learn(arm, reward)
             one._decisions.clear()
     expected = probability_best(families.Bernoulli(), one.belief)
     decisions = [one.pull() for _ in range(4000)]
@@ -122,13 +121,13 @@ class Silent:
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        (Silent(), "cannot decide for a live agent, which logs the probability of every choice"),
-        (Saying(None), r"its method probabilities\(belief, family, t, horizon\) must give them"),
-        (Saying([0.5, 0.5]), "must say one probability for each of the 3 arms, 1 in sum, got"),
-        (Saying([0.5, 0.5, 0.5]), "must say one probability"),
-        (Saying([1.5, -0.5, 0.0]), "must say one probability"),
-        (Saying([np.nan, 0.5, 0.5]), "must say one probability"),
-        (Saying(["a", "b", "c"]), "must say one probability"),
+        (Silent(), "cannot decide for a live agent, which logs the propensity of every choice"),
+        (Saying(None), r"give it a method probabilities\(belief, family, t, horizon\)"),
+        (Saying([0.5, 0.5]), "must return one probability for each of the 3 arms, with sum 1, got"),
+        (Saying([0.5, 0.5, 0.5]), "must return one probability"),
+        (Saying([1.5, -0.5, 0.0]), "must return one probability"),
+        (Saying([np.nan, 0.5, 0.5]), "must return one probability"),
+        (Saying(["a", "b", "c"]), "must return one probability"),
     ],
 )
 def test_a_policy_that_cannot_say_its_probabilities_is_refused_at_the_start(policy, words):
@@ -405,13 +404,13 @@ def test_few_subsets_are_kept():
     one = Agent(names, families.Bernoulli(), seed=2)
     subsets = [[n for k, n in enumerate(names) if mask >> k & 1] for mask in range(1, 512)]
     assert all(one.choose(subset)[0] in subset for subset in subsets)
-    assert len(one._beliefs._subsets) == MOST_SUBSETS
+    assert len(one._posteriors._subsets) == MOST_SUBSETS
     assert one.choose(subsets[0]) == ("arm 0", 1.0)
     many = [f"arm {k}" for k in range(1000)]
     large = Agent(many, families.Gaussian(), reward_range=(0, 1), seed=3)
     for first in range(4):
         large.choose(many[first:])
-    assert len(large._beliefs._subsets) == 2
+    assert len(large._posteriors._subsets) == 2
 
 
 def test_it_says_with_which_probability_it_plays_each_arm_and_draws_nothing():
@@ -422,7 +421,7 @@ def test_it_says_with_which_probability_it_plays_each_arm_and_draws_nothing():
     said = agent.probabilities()
     assert said["red"] > 0.8
     assert sum(said.values()) == pytest.approx(1)
-    (choice,), (other,) = agent.choices([None]), twin.choices([None])
+    (choice,), (other,) = agent.draw_choices([None]), twin.draw_choices([None])
     assert dict(zip(choice.allowed, choice.probabilities, strict=True)) == said
     assert choice.arm == other.arm
     agent.set_arms(["blue"])

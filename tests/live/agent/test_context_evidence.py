@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from posse import beliefs, families
 from posse.contexts import Contexts
-from posse.live.agent.context_evidence import Met
+from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.agent.evidence import Evidence
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.quanta import PER_UNIT
@@ -25,8 +25,8 @@ def test_the_belief_of_one_agent_is_the_labs_with_the_same_rounded_features(kind
     for _ in range(250):
         context = visit(generator)
         decision = agent.pull(context=context)
-        met = agent.meet(decision.arm, agent.features(context).x)
-        x = agent._evidence.sums.rounded(met)
+        met = agent.expansion_point(decision.arm, agent.encode_context(context).x)
+        x = agent._evidence.sums.round_features(met)
         assert np.abs(x - met.x).max() <= 0.5 / (1024 * 0.018)  # half of the smallest step
         reward = reward_of(kind, generator)
         arm = np.array(ARMS.index(decision.arm))
@@ -50,11 +50,11 @@ def test_without_rounding_it_is_nearly_what_the_lab_learns(kind):
         context = visit(generator)
         decision = agent.pull(context=context)
         reward = reward_of(kind, generator)
-        x = agent.features(context).x
+        x = agent.encode_context(context).x
         arm = np.array(ARMS.index(decision.arm))
         belief = beliefs.observe(belief, arm, np.array(reward), agent.family, 1.0, x)
         agent.update(decision, reward)
-    x = agent.features(visit(generator)).x
+    x = agent.encode_context(visit(generator)).x
     got, wanted = (agent.family.at_context(each, x) for each in (agent.belief, belief))
     np.testing.assert_allclose(got[1], wanted[1], rtol=5e-3)
     np.testing.assert_allclose(got[0] / got[1], wanted[0] / wanted[1], atol=0.02)
@@ -65,7 +65,7 @@ def test_gram_matrices_in_whole_numbers_have_no_negative_direction(kind):
     """Rounded features: whatever was met, the sum is positive semidefinite by construction."""
     agent, generator = shop(kind), np.random.default_rng(5)
     for _ in range(1000):
-        x = agent.features(visit(generator)).x
+        x = agent.encode_context(visit(generator)).x
         agent.learn("red", reward_of(kind, generator), x=x)
     for matrix in grams(agent, agent.exchange.own()["red"]):
         values = np.linalg.eigvalsh((matrix / PER_UNIT).astype(float))
@@ -83,9 +83,9 @@ def test_one_pull_is_within_its_bounds(kind):
     ends = evidence.reward_range
     for u in (-8.0, -3.0, 0.0, 1.5434, 8.0):
         for reward in (*ends, reward_of(kind, generator)):
-            met = Met(agent.features(visit(generator)).x, u)
-            quanta = evidence.of_reward(reward, generator, met)
-            assert bounds.observed("red", quanta) == quanta
+            met = ExpansionPoint(agent.encode_context(visit(generator)).x, u)
+            quanta = evidence.quantize_reward(reward, generator, met)
+            assert bounds.check_observation("red", quanta) == quanta
             assert bounds.allow_part(quanta)
             assert bounds.allow_all(quanta)
             assert quanta[-1] == PER_UNIT
@@ -96,18 +96,18 @@ def test_one_pull_is_within_its_bounds(kind):
 def test_parts_of_a_decision_add_up_to_its_reward_in_whole_numbers(kind):
     """Begun, corrected and closed is heard at once, to the quantum; also where it is moved."""
     agent, generator = shop(kind), np.random.default_rng(7)
-    evidence, x = agent._evidence, agent.features(visit(generator)).x
-    begun, closed = Met(x, -3.0), Met(x, -1.0)
+    evidence, x = agent._evidence, agent.encode_context(visit(generator)).x
+    begun, closed = ExpansionPoint(x, -3.0), ExpansionPoint(x, -1.0)
     for assumed, reward in ((0.0, 1.0), (0.0, 0.0), (0.0, 0.25)):
         parts = [
-            evidence.of_decision(assumed, begun),
-            evidence.of_correction(assumed, reward, begun),
-            evidence.of_closing(reward, generator, begun, closed),
+            evidence.quantize_decision(assumed, begun),
+            evidence.quantize_correction(assumed, reward, begun),
+            evidence.quantize_closing(reward, generator, begun, closed),
         ]
-        whole = evidence.of_reward(reward, generator, closed)
+        whole = evidence.quantize_reward(reward, generator, closed)
         assert tuple(map(sum, zip(*parts, strict=True))) == whole
-        still = evidence.of_closing(reward, generator, begun, begun)
-        assert not any(still[: evidence.sums.number])
+        still = evidence.quantize_closing(reward, generator, begun, begun)
+        assert not any(still[: evidence.sums.n_sums])
 
 
 @KINDS
@@ -115,10 +115,10 @@ def test_the_reward_comes_first(kind):
     agent, generator = shop(kind), np.random.default_rng(8)
     rewards = [reward_of(kind, generator) for _ in range(50)]
     for reward in rewards:
-        agent.learn("green", reward, x=agent.features(visit(generator)).x)
+        agent.learn("green", reward, x=agent.encode_context(visit(generator)).x)
     quanta = agent.exchange.own()["green"]
     assert agent.reward_sum(quanta) == pytest.approx(sum(rewards), abs=50 * 3 / PER_UNIT)
-    assert agent.tally(quanta)[:2] == (50.0, 50.0)
+    assert agent.summarize_pulls(quanta)[:2] == (50.0, 50.0)
 
 
 def test_the_average_visit_is_that_of_all_agents():
@@ -126,17 +126,17 @@ def test_the_average_visit_is_that_of_all_agents():
     met = []
     for _ in range(40):
         for agent in agents.values():
-            x = agent.features(visit(generator)).x
+            x = agent.encode_context(visit(generator)).x
             met.append(x)
             agent.learn(ARMS[len(met) % 3], 1.0, x=x)
-    assert agents["a"].average()[1] not in (0.0, pytest.approx(np.mean(met, axis=0)[1]))
+    assert agents["a"].average_features()[1] not in (0.0, pytest.approx(np.mean(met, axis=0)[1]))
     exchanged(agents)
     for agent in agents.values():
-        np.testing.assert_allclose(agent.average(), np.mean(met, axis=0), atol=1e-3)
+        np.testing.assert_allclose(agent.average_features(), np.mean(met, axis=0), atol=1e-3)
 
 
 def test_before_the_first_visit_the_average_is_of_nothing_known():
-    np.testing.assert_array_equal(shop().average(), np.eye(1, 8)[0])
+    np.testing.assert_array_equal(shop().average_features(), np.eye(1, 8)[0])
 
 
 @settings(max_examples=40, deadline=None)
@@ -145,13 +145,13 @@ def test_sums_of_any_features_pass_every_check(data, d, n):
     """No honest agent is refused, however odd what it met."""
     numbers = st.floats(-1, 1, allow_nan=False, allow_subnormal=False)
     context = Contexts({f"f{i}": (-1, 1) for i in range(d - 1)})
-    evidence = Evidence.of(families.Logistic(rate=0.5), closed=True, context=context)
+    evidence = Evidence.for_family(families.Logistic(rate=0.5), closed=True, context=context)
     bounds = Bounds(evidence.bounds, evidence.closed_sums, features=d)
     total = [0] * bounds.dimension
     for _ in range(n):
         x = np.array([1.0, *data.draw(st.lists(numbers, min_size=d - 1, max_size=d - 1))])
-        met = Met(x, data.draw(st.floats(-8, 8)))
-        row = evidence.of_reward(data.draw(st.sampled_from([0.0, 1.0])), None, met)
+        met = ExpansionPoint(x, data.draw(st.floats(-8, 8)))
+        row = evidence.quantize_reward(data.draw(st.sampled_from([0.0, 1.0])), None, met)
         total = [a + b for a, b in zip(total, row, strict=True)]
     assert bounds.allow_part(total)
     assert bounds.allow_all(total)
@@ -160,7 +160,7 @@ def test_sums_of_any_features_pass_every_check(data, d, n):
 @pytest.mark.parametrize(
     ("family", "context", "words"),
     [
-        (families.Bernoulli(), SCHEMA, "^context is not for family 'bernoulli', which knows none"),
+        (families.Bernoulli(), SCHEMA, "^context does not go with family 'bernoulli'"),
         (families.Logistic(rate=0.1), None, "^family 'logistic' needs a context"),
         (families.Linear(), None, "^family 'linear' needs a context"),
         (families.Linear(shared=True), SCHEMA, "^family.shared needs features of arms"),
@@ -171,7 +171,7 @@ def test_sums_of_any_features_pass_every_check(data, d, n):
 def test_a_family_and_a_context_need_each_other(family, context, words):
     schema = None if context is None else Contexts(context)
     with pytest.raises(ValueError, match=words):
-        Evidence.of(family, context=schema)
+        Evidence.for_family(family, context=schema)
 
 
 def fingerprint(**changes):

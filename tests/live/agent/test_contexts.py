@@ -8,7 +8,7 @@ import pytest
 from posse import beliefs, families, policies
 from posse.live.agent.action_selection import Shares
 from posse.live.agent.agent import Agent
-from posse.live.agent.visitor_features import log_odds_of
+from posse.live.agent.visitor_features import expansion_log_odds
 from posse.summary import probability_best, summarise
 from tests.live.visits import ARMS, FAMILIES, SCHEMA, exchanged, reward_of, shop, visit
 
@@ -20,7 +20,7 @@ def taught(kind="logistic", pulls=120, seed=2, **options):
     """An agent that has learned something."""
     agent, generator = shop(kind, **options), np.random.default_rng(seed)
     for _ in range(pulls):
-        x = agent.features(visit(generator)).x
+        x = agent.encode_context(visit(generator)).x
         agent.learn(str(generator.choice(agent.arm_names)), reward_of(kind, generator), x=x)
     return agent
 
@@ -29,7 +29,7 @@ def taught(kind="logistic", pulls=120, seed=2, **options):
 def test_the_probability_of_a_choice_is_that_at_its_context(kind):
     agent = taught(kind)
     for context in (DE, {**DE, "country": "fr", "basket": 450}):
-        at = agent.family.at_context(agent.belief, agent.features(context).x)
+        at = agent.family.at_context(agent.belief, agent.encode_context(context).x)
         wanted = dict(zip(ARMS, probability_best(agent.family.at_mean, at), strict=True))
         drawn = Counter()
         for _ in range(1000):
@@ -43,9 +43,9 @@ def test_the_probability_of_a_choice_is_that_at_its_context(kind):
 def test_a_batch_of_visits_is_decided_one_by_one_or_at_once_alike():
     agent, generator = taught(), np.random.default_rng(4)
     wishes = [None, ["red", "blue"], ["red"], None, ["blue", "red"]] * 8
-    visits = [agent.features(visit(generator)) for _ in wishes]
+    visits = [agent.encode_context(visit(generator)) for _ in wishes]
     for choice, allowed, features in zip(
-        agent.choices(wishes, visits), wishes, visits, strict=True
+        agent.draw_choices(wishes, visits), wishes, visits, strict=True
     ):
         names = ARMS if allowed is None else allowed
         at = agent.family.at_context(agent.belief, features.x)[
@@ -72,12 +72,12 @@ def test_a_batch_of_visits_is_decided_one_by_one_or_at_once_alike():
 def test_every_policy_plays_at_contexts(policy, n_arms):
     arms = [f"arm{k}" for k in range(n_arms)]
     agent = taught(arms=arms, policy=policy)
-    x = agent.features(DE).x
+    x = agent.encode_context(DE).x
     at = agent.family.at_context(agent.belief, x)
     agent._count_rounds()
     t = agent._rounds + 1
     wanted = policy.probabilities(at, agent.family.at_mean, t, None)
-    (choice,) = agent.choices([None], [agent.features(DE)])
+    (choice,) = agent.draw_choices([None], [agent.encode_context(DE)])
     np.testing.assert_allclose(choice.probabilities, wanted, atol=1e-6)
     assert choice.probability > 0
 
@@ -85,10 +85,10 @@ def test_every_policy_plays_at_contexts(policy, n_arms):
 def test_shares_hold_at_contexts():
     agent = taught(min_share=0.05, new_arm_share=0.2, new_arm_pulls=100, arms=[*ARMS, "new"])
     for _ in range(400):
-        agent.learn("red", 0.0, x=agent.features(DE).x)
-        agent.learn("green", 1.0, x=agent.features(DE).x)
-    (choice,) = agent.choices([None], [agent.features(DE)])
-    at = agent.family.at_context(agent.belief, agent.features(DE).x)
+        agent.learn("red", 0.0, x=agent.encode_context(DE).x)
+        agent.learn("green", 1.0, x=agent.encode_context(DE).x)
+    (choice,) = agent.draw_choices([None], [agent.encode_context(DE)])
+    at = agent.family.at_context(agent.belief, agent.encode_context(DE).x)
     said = probability_best(agent.family.at_mean, at)
     settled = probability_best(agent.family.at_mean, at[:, :2])
     new = said[2:].sum()
@@ -102,11 +102,11 @@ def test_shares_hold_at_contexts():
 @KINDS
 def test_arms_are_shown_at_a_context_and_on_average(kind):
     agent = taught(kind)
-    average = agent.average()
+    average = agent.average_features()
     for context, x in (
         (None, average),
         ({}, average),
-        (DE, agent.features(DE).x),
+        (DE, agent.encode_context(DE).x),
         ({"country": "de"}, [1, 1, 0, 0, *average[4:]]),
         ({"returning": False, "hour": None}, [*average[:4], -1, average[5], 0, 1]),
     ):
@@ -126,7 +126,7 @@ def test_arms_are_shown_at_a_context_and_on_average(kind):
 @pytest.mark.parametrize(
     ("context", "words"),
     [
-        (None, "^context is missing: this experiment is told country, returning, basket, hour$"),
+        (None, "^context is missing: this experiment needs country, returning, basket, hour$"),
         ({"country": "de", "returning": True}, r"^context\.basket is missing$"),
         ({**DE, "basket": None}, r"^context\.basket is missing$"),
         ({**DE, "basket": float("nan")}, r"^context\.basket must be a finite number, got nan$"),
@@ -147,9 +147,9 @@ def test_a_bad_context_is_refused_in_a_sentence(context, words):
         with pytest.raises(ValueError, match=words):
             ask(None, context)
     assert agent.exchange.own() == before
-    with pytest.raises(ValueError, match=r"^context is not known here"):
+    with pytest.raises(ValueError, match=r"^context must be left out"):
         Agent(ARMS, families.Bernoulli()).pull(None, DE)
-    with pytest.raises(ValueError, match=r"^context is not known here"):
+    with pytest.raises(ValueError, match=r"^context must be left out"):
         Agent(ARMS, families.Bernoulli()).arms(context=DE)
     with pytest.raises(ValueError, match=r"^context: 'contry' is unknown: did you mean 'country'"):
         agent.arms(context={"contry": "de"})
@@ -159,7 +159,7 @@ def test_a_bad_context_is_refused_in_a_sentence(context, words):
 
 def test_what_the_schema_does_not_know_is_answered():
     agent = taught()
-    features = agent.features({**DE, "country": "at", "basket": 700})
+    features = agent.encode_context({**DE, "country": "at", "basket": 700})
     assert (features.unknown, features.clipped) == (("country",), ("basket",))
     np.testing.assert_array_equal(features.x, [1, 0, 0, 0, 1, 1, -0.75, 0])
     assert agent.choose(None, {**DE, "country": "at"})[0] in ARMS
@@ -167,28 +167,28 @@ def test_what_the_schema_does_not_know_is_answered():
 
 def test_the_reward_of_an_arm_that_is_played_no_more_is_learned():
     agent = taught()
-    x = agent.features(DE).x
+    x = agent.encode_context(DE).x
     agent.set_arms(["red", "green"])
     at = agent.family.at_context(beliefs.prior(agent.family, (), 1), x)
-    new = agent.meet("purple", x)  # of which there is no evidence at all
+    new = agent.expansion_point("purple", x)  # of which there is no evidence at all
     assert new.log_odds == pytest.approx((at[0] / at[1]).item())
-    gone = agent.meet("blue", x)
+    gone = agent.expansion_point("blue", x)
     agent.set_arms(ARMS)
-    assert gone.log_odds == pytest.approx(agent.meet("blue", x).log_odds, abs=1e-9)
+    assert gone.log_odds == pytest.approx(agent.expansion_point("blue", x).log_odds, abs=1e-9)
 
 
 def closed_later(agent, visits, order):
     """Decisions that count from their start, rewarded later, and closed in an order."""
     begun = []
     for arm, x, reward in visits:
-        met = agent.meet(arm, x)
-        begun.append((arm, x, reward, met, agent.begin(arm, 0.0, met=met)))
+        met = agent.expansion_point(arm, x)
+        begun.append((arm, x, reward, met, agent.count_decision(arm, 0.0, point=met)))
     for arm, _, reward, met, made in begun:
         if reward:
-            agent.correct(arm, 0.0, reward, made, met=met)
+            agent.correct_reward(arm, 0.0, reward, made, point=met)
     for nth in order:
         arm, _, reward, met, made = begun[nth]
-        agent.close(arm, reward, made, met=met)
+        agent.close_decision(arm, reward, made, point=met)
     return begun
 
 
@@ -197,14 +197,16 @@ def test_decisions_that_count_from_the_start_end_as_if_heard_when_they_closed(ki
     """Open decisions draw the belief that is acted on; closed ones end where the lab's would."""
     agent, heard, generator = shop(kind), shop(kind), np.random.default_rng(6)
     visits = [
-        (str(generator.choice(ARMS)), agent.features(visit(generator)).x, float(nth % 4 == 0))
+        (str(generator.choice(ARMS)), agent.encode_context(visit(generator)).x, float(nth % 4 == 0))
         for nth in range(60)
     ]
     order = generator.permutation(60)
     before = shop(kind).belief
     closed_later(agent, visits, order[:0])
     assert not np.array_equal(agent.belief, before)
-    np.testing.assert_array_equal(agent._closed.now, before)  # people are shown none of it
+    np.testing.assert_array_equal(
+        agent._closed_posteriors.current, before
+    )  # people are shown none of it
     assert agent.arms()["red"].pulls_here == 0
     agent = shop(kind)
     closed_later(agent, visits, order)
@@ -213,23 +215,27 @@ def test_decisions_that_count_from_the_start_end_as_if_heard_when_they_closed(ki
         heard.learn(arm, reward, x=x)
     assert agent.exchange.own() == heard.exchange.own()
     np.testing.assert_array_equal(agent.belief, heard.belief)
-    np.testing.assert_array_equal(agent.belief, agent._closed.now)
+    np.testing.assert_array_equal(agent.belief, agent._closed_posteriors.current)
 
 
 def test_open_decisions_do_not_move_the_point_of_linearisation():
     """Many that have not paid yet look like failures: expanded there, successes would overshoot."""
     agent = shop()
-    x = agent.features(DE).x
-    first = agent.meet("red", x)
+    x = agent.encode_context(DE).x
+    first = agent.expansion_point("red", x)
     begun = []
     for _ in range(300):
-        met = agent.meet("red", x)
-        begun.append((met, agent.begin("red", 0.0, met=met)))
-    assert agent.meet("red", x).log_odds == pytest.approx(first.log_odds)
-    assert log_odds_of(agent._beliefs.at(x[None], 0)) < first.log_odds - 0.5  # as is acted on
+        met = agent.expansion_point("red", x)
+        begun.append((met, agent.count_decision("red", 0.0, point=met)))
+    assert agent.expansion_point("red", x).log_odds == pytest.approx(first.log_odds)
+    assert (
+        expansion_log_odds(agent._posteriors.belief_at(x[None], 0)) < first.log_odds - 0.5
+    )  # as is acted on
     for met, made in begun[:30]:  # of which a tenth pays, as was thought
-        agent.correct("red", 0.0, 1.0, made, met=met)
-    assert log_odds_of(agent._beliefs.at(x[None], 0)) == pytest.approx(first.log_odds, abs=0.01)
+        agent.correct_reward("red", 0.0, 1.0, made, point=met)
+    assert expansion_log_odds(agent._posteriors.belief_at(x[None], 0)) == pytest.approx(
+        first.log_odds, abs=0.01
+    )
 
 
 @KINDS
@@ -240,7 +246,9 @@ def test_evidence_of_contexts_fades(kind):
     generator = np.random.default_rng(7)
     agent.tick(0.0)
     for _ in range(200):
-        agent.learn("red", reward_of(kind, generator), x=agent.features(visit(generator)).x, at=0.0)
+        agent.learn(
+            "red", reward_of(kind, generator), x=agent.encode_context(visit(generator)).x, at=0.0
+        )
     start = agent.family.prior()
     first = agent.belief[:, 0] - start
     for now in (100.0, 250.0, 1000.0):
@@ -248,7 +256,7 @@ def test_evidence_of_contexts_fades(kind):
         agent.tick(now)
         faded = agent.belief[:, 0] - start
         np.testing.assert_allclose(faded, first * 2 ** (-now / 100), rtol=1e-3, atol=0.01)
-        agent.learn("green", reward_of(kind, generator), x=agent.features(DE).x, at=now)
+        agent.learn("green", reward_of(kind, generator), x=agent.encode_context(DE).x, at=now)
     clock[0] = 8000.0
     agent.tick(8000.0)
     np.testing.assert_allclose(agent.belief[:, 0], start, atol=1e-6)
@@ -258,9 +266,9 @@ def test_evidence_of_contexts_fades(kind):
 def test_another_schema_at_a_neighbour_is_refused_and_counted():
     agents = {"a": taught(), "b": shop(context={**SCHEMA, "country": ["de", "fr", "at"]})}
     exchanged(agents)
-    assert agents["b"].exchange.refusals["another fingerprint"] > 0
+    assert agents["b"].exchange.refusals["fingerprint_mismatch"] > 0
     assert not agents["b"].exchange.evidence()
-    assert set(agents["b"].exchange.refusals) == {"another fingerprint"}
+    assert set(agents["b"].exchange.refusals) == {"fingerprint_mismatch"}
 
 
 @pytest.mark.parametrize(
@@ -268,7 +276,7 @@ def test_another_schema_at_a_neighbour_is_refused_and_counted():
     [
         (
             {"exchange": "flows", "network_size": 3},
-            "^contexts need exchange 'origins': under flows no honest interval is known for them$",
+            "^contexts need exchange 'origins': flows give no honest intervals for them$",
         ),
         ({"sites": "differ"}, "make the site a category of the context instead$"),
         ({"sites": 0.2}, "^sites = 0.2 does not go with a context"),
@@ -289,7 +297,7 @@ def test_as_many_arms_as_fit_into_a_message():
     agent = shop(context={f"f{n}": (0, 1) for n in range(63)}, arms=list("abcd"))
     with pytest.raises(ValueError, match=r"^context has 64 columns and there are 5 arms"):
         agent.set_arms(list("abcde"))
-    agent.learn("d", 1.0, x=agent.average())
+    agent.learn("d", 1.0, x=agent.average_features())
     agents = {"a": agent, "b": shop(context=agent.context, arms=list("abcd"))}
     exchanged(agents)
     assert agents["b"].exchange.evidence() == agent.exchange.own()
@@ -308,11 +316,11 @@ def test_what_fades_is_rounded_and_no_neighbour_refuses_it():
         clock[0] = float(now)
         agent.tick(clock[0])
         for _ in range(3):
-            x = agent.features({"odd": 3, "flag": True}).x
-            met = agent.meet("red", x)
-            made = agent.begin("red", 0.0, at=clock[0], met=met)
-            agent.correct("red", 0.0, 1.0, made, at=clock[0], met=met)
-            agent.close("red", 1.0, made, at=clock[0], met=met)
+            x = agent.encode_context({"odd": 3, "flag": True}).x
+            met = agent.expansion_point("red", x)
+            made = agent.count_decision("red", 0.0, at=clock[0], point=met)
+            agent.correct_reward("red", 0.0, 1.0, made, at=clock[0], point=met)
+            agent.close_decision("red", 1.0, made, at=clock[0], point=met)
     assert agent.exchange._bounds.rounded
     for name, other in agents.items():
         other.connect("b" if name == "a" else "a")

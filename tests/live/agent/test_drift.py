@@ -6,7 +6,7 @@ import pytest
 from posse import beliefs, families
 from posse.families import FAMILIES
 from posse.live.agent.agent import Agent
-from posse.live.config.agent_settings import from_data
+from posse.live.config.agent_settings import settings_from_data
 from posse.live.config.experiment_settings import experiment_from_data
 from posse.live.exchange.quanta import PER_UNIT
 from tests.live.several import Several, table
@@ -79,7 +79,7 @@ def test_a_constant_reward_counts_as_often_as_the_half_life_allows():
 
 def test_agents_with_another_half_life_do_not_exchange():
     def fingerprint(**keys):
-        return experiment_from_data({**PLAIN, **keys}).agent().fingerprint
+        return experiment_from_data({**PLAIN, **keys}).make_agent().fingerprint
 
     day = fingerprint(half_life="1 day")
     assert fingerprint(half_life=86400) == fingerprint(half_life="24 hours") == day
@@ -99,12 +99,12 @@ def test_agents_with_another_half_life_do_not_exchange():
          "tick_seconds, 100 seconds, got 99"),
         ({"half_life": 600, "tick_seconds": 10}, "1000 seconds, got 600"),
         ({"half_life": 100, "reward_window": 1001.0}, "reward_window must be at most 10 half"),
-        ({"half_life": 600, "stop": {}}, "drifting means have no final winner"),
+        ({"half_life": 600, "stop": {}}, "drifting means have no lasting winner"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_in_a_sentence(keys, words):
     with pytest.raises(ValueError, match=words):
-        from_data({"name": "a", **PLAIN, **keys})
+        settings_from_data({"name": "a", **PLAIN, **keys})
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])

@@ -7,7 +7,7 @@ from posse import beliefs, families
 from posse.effective_samples import effective_pulls
 from posse.families import FAMILIES, Interval
 from posse.live.agent.agent import Agent
-from posse.live.agent.evidence import CAUTION, READ_BY, SIGNS, Evidence
+from posse.live.agent.evidence import CAUTION, REQUIRED_METHODS, SIGNS, Evidence
 from posse.live.exchange.quanta import PER_UNIT, to_quanta
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
@@ -42,9 +42,9 @@ def posterior(family, rewards):
 
 def assert_posterior(family, reward_range, rewards, signs):
     """The belief from whole quanta is the core's belief, to a quantum a reward."""
-    evidence = Evidence.of(family, reward_range, signs)
+    evidence = Evidence.for_family(family, reward_range, signs)
     generator = np.random.default_rng(0)
-    pulls = [np.array(evidence.of_reward(y, generator), dtype=object) for y in rewards]
+    pulls = [np.array(evidence.quantize_reward(y, generator), dtype=object) for y in rewards]
     for quanta in pulls:
         assert all(
             abs(q) <= bound * PER_UNIT for q, bound in zip(quanta, evidence.bounds, strict=True)
@@ -52,7 +52,7 @@ def assert_posterior(family, reward_range, rewards, signs):
     total = tuple(sum(pulls))
     got = family.prior() + evidence.statistic(total)
     np.testing.assert_allclose(got, posterior(family, rewards), rtol=1e-4)
-    assert evidence.count(total) == len(rewards)
+    assert evidence.count_pulls(total) == len(rewards)
     assert len(total) == len(evidence.bounds)
 
 
@@ -106,7 +106,7 @@ def test_agents_of_every_family_pool_their_rewards(live, rewards, exchange):
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in LIVE])
 def test_a_family_that_does_not_say_its_powers_is_refused(name, example_of):
     with pytest.raises(ValueError, match=r"family must be one for live agents, got .*powers = "):
-        Evidence.of(example_of(FAMILIES[name]), (0, 1))
+        Evidence.for_family(example_of(FAMILIES[name]), (0, 1))
 
 
 @pytest.mark.parametrize(
@@ -118,15 +118,15 @@ def test_a_family_that_does_not_say_its_powers_is_refused(name, example_of):
     ],
 )
 def test_an_own_family_that_lacks_something_is_refused_in_a_sentence(fields, words):
-    said = dict.fromkeys(READ_BY, len) | {"powers": (1,)} | fields
+    said = dict.fromkeys(REQUIRED_METHODS, len) | {"powers": (1,)} | fields
     with pytest.raises(ValueError, match=f"^family <.*{words}"):
-        Evidence.of(type("Own", (), said)(), (0, 1))
+        Evidence.for_family(type("Own", (), said)(), (0, 1))
 
 
 def test_a_family_in_place_of_an_example_is_refused():
     for thing in (families.Bernoulli, 3, None):
         with pytest.raises(ValueError, match="family must be one for live agents, got"):
-            Evidence.of(thing, (0, 1))
+            Evidence.for_family(thing, (0, 1))
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ def test_a_family_in_place_of_an_example_is_refused():
 def test_an_own_family_that_says_something_wrong_is_refused_in_a_sentence(fields, words):
     """A unit below zero used to refuse every reward, a flat statistic to fill all coordinates."""
     with pytest.raises(ValueError, match=words):
-        Evidence.of(type("Own", (families.Poisson,), fields)(), (0, 50))
+        Evidence.for_family(type("Own", (families.Poisson,), fields)(), (0, 50))
 
 
 def test_a_level_below_zero_is_no_evidence():
-    evidence = Evidence.of(families.Bernoulli())
+    evidence = Evidence.for_family(families.Bernoulli())
     np.testing.assert_array_equal(evidence.statistic((5, -3)), 0)
-    assert evidence.count((5, -3)) == 0
+    assert evidence.count_pulls((5, -3)) == 0
     # more successes than pulls, as levels may have for a while: all successes
     np.testing.assert_allclose(evidence.statistic((3 * PER_UNIT, 2 * PER_UNIT)), [2, 0])
     np.testing.assert_allclose(evidence.statistic((-PER_UNIT, 2 * PER_UNIT)), [0, 2])
@@ -160,9 +160,9 @@ def test_a_level_below_zero_is_no_evidence():
 
 def test_signs_tell_what_a_belief_is_worth():
     """One pull counted N times is worth one; N pulls of N agents are worth N; less for caution."""
-    evidence = Evidence.of(families.Bernoulli(), signs=SIGNS)
+    evidence = Evidence.for_family(families.Bernoulli(), signs=SIGNS)
     generator = np.random.default_rng(1)
-    one = np.array(evidence.of_reward(1.0, generator), dtype=object)
+    one = np.array(evidence.quantize_reward(1.0, generator), dtype=object)
     assert evidence.effective_count(tuple(100 * one)) == pytest.approx(1.0 / CAUTION)
     for weight, sign in ((40.0, 8.0), (3.0, 1.5), (0.5, 0.01), (7.0, 0.0)):
         held = to_quanta([1.0, *[sign] * SIGNS, weight])
@@ -170,9 +170,9 @@ def test_signs_tell_what_a_belief_is_worth():
         assert evidence.effective_count(held) == pytest.approx(float(lab), rel=1e-6)
     worth = []
     for _ in range(200):
-        pulls = [evidence.of_reward(1.0, generator) for _ in range(50)]
+        pulls = [evidence.quantize_reward(1.0, generator) for _ in range(50)]
         total = tuple(np.array(pulls, dtype=object).sum(axis=0))
-        assert evidence.count(total) == 50
+        assert evidence.count_pulls(total) == 50
         worth.append(evidence.effective_count(total))
     # 50^2 / (1.4 * 50 chi^2_16/16), capped at 50: 37.5 on average, with a standard error of 0.7
     assert 35.4 < np.mean(worth) < 39.6
@@ -191,13 +191,13 @@ def test_signs_tell_what_a_belief_is_worth():
 )
 def test_ranges(family, reward_range, words):
     with pytest.raises(ValueError, match=words):
-        Evidence.of(family, reward_range)
+        Evidence.for_family(family, reward_range)
 
 
 @pytest.mark.parametrize("reward", [-0.1, 1.1, np.nan, np.inf, "1", None, True])
 def test_rewards_that_cannot_be_are_refused(reward):
     with pytest.raises(ValueError, match="reward"):
-        Evidence.of(families.Bernoulli()).of_reward(reward, np.random.default_rng(0))
+        Evidence.for_family(families.Bernoulli()).quantize_reward(reward, np.random.default_rng(0))
 
 
 class Open(families.Bernoulli):
@@ -229,19 +229,24 @@ class Halved(families.Bernoulli):
 )
 def test_ends_and_own_intervals_of_rewards(family, taken, refused):
     """The quick check of a reward takes and refuses what the family's interval does."""
-    evidence = Evidence.of(family)
+    evidence = Evidence.for_family(family)
     generator = np.random.default_rng(0)
     for reward in taken:
-        assert evidence.of_reward(reward, generator) == (int(reward * PER_UNIT), PER_UNIT)
+        assert evidence.quantize_reward(reward, generator) == (int(reward * PER_UNIT), PER_UNIT)
     for reward in refused:
         with pytest.raises(ValueError, match="reward must"):
-            evidence.of_reward(reward, generator)
+            evidence.quantize_reward(reward, generator)
 
 
 def test_signs_are_fair_and_independent():
     """Frequencies of 4000 draws of each sign and each pair, within 5 standard errors."""
-    evidence, generator = Evidence.of(families.Bernoulli(), signs=SIGNS), np.random.default_rng(3)
-    drawn = np.array([evidence.of_reward(1.0, generator)[1:-1] for _ in range(4000)]) // PER_UNIT
+    evidence, generator = (
+        Evidence.for_family(families.Bernoulli(), signs=SIGNS),
+        np.random.default_rng(3),
+    )
+    drawn = (
+        np.array([evidence.quantize_reward(1.0, generator)[1:-1] for _ in range(4000)]) // PER_UNIT
+    )
     assert set(drawn.ravel().tolist()) == {-1, 1}
     together = drawn.T @ drawn / 4000
     assert (np.abs(drawn.mean(axis=0)) < 5 / np.sqrt(4000)).all()
@@ -251,19 +256,19 @@ def test_signs_are_fair_and_independent():
 @pytest.mark.parametrize("signs", [0, SIGNS])
 def test_the_parts_of_a_decision_are_the_whole(live, rewards, signs):
     """Begun with any reward, corrected and closed, it is what it is when it counts at once."""
-    evidence = Evidence.of(live, range_of(live, rewards), signs, closed=True)
+    evidence = Evidence.for_family(live, range_of(live, rewards), signs, closed=True)
     assumed = rewards[0]
     total = np.zeros(len(evidence.bounds), dtype=object)
-    begun = np.array(evidence.of_decision(assumed), dtype=object) * len(rewards)
-    assert evidence.open_count(begun) == evidence.count(begun) == len(rewards)
-    assert evidence.count(evidence.closed_part(begun)) == 0
+    begun = np.array(evidence.quantize_decision(assumed), dtype=object) * len(rewards)
+    assert evidence.open_count(begun) == evidence.count_pulls(begun) == len(rewards)
+    assert evidence.count_pulls(evidence.closed_part(begun)) == 0
     whole = sum(
-        np.array(evidence.of_reward(y, np.random.default_rng(nth)), dtype=object)
+        np.array(evidence.quantize_reward(y, np.random.default_rng(nth)), dtype=object)
         for nth, y in enumerate(rewards)
     )
     total = begun
     for y in rewards:
-        correction = evidence.of_correction(assumed, y)
+        correction = evidence.quantize_correction(assumed, y)
         assert correction[-1] == 0
         total = total + np.array(correction, dtype=object)
     # acted on as if all were known, and shown as if none were
@@ -272,16 +277,16 @@ def test_the_parts_of_a_decision_are_the_whole(live, rewards, signs):
     )
     assert not np.any(evidence.statistic(evidence.closed_part(total)))
     for nth, y in enumerate(rewards):
-        closing = evidence.of_closing(y, np.random.default_rng(nth))
+        closing = evidence.quantize_closing(y, np.random.default_rng(nth))
         assert closing[-1] == 0
         total = total + np.array(closing, dtype=object)
     assert tuple(total) == tuple(whole)
     assert evidence.open_count(total) == 0
-    plain = Evidence.of(live, range_of(live, rewards), signs)
+    plain = Evidence.for_family(live, range_of(live, rewards), signs)
     closed = evidence.closed_part(tuple(total))
     assert len(closed) == len(plain.bounds)
     alone = sum(
-        np.array(plain.of_reward(y, np.random.default_rng(nth)), dtype=object)
+        np.array(plain.quantize_reward(y, np.random.default_rng(nth)), dtype=object)
         for nth, y in enumerate(rewards)
     )
     assert closed == tuple(alone)
@@ -290,11 +295,11 @@ def test_the_parts_of_a_decision_are_the_whole(live, rewards, signs):
 
 def test_signs_come_with_the_closed_count():
     """Under flows what closed decisions are worth is told by their count, not by open ones."""
-    evidence = Evidence.of(families.Bernoulli(), None, SIGNS, closed=True)
+    evidence = Evidence.for_family(families.Bernoulli(), None, SIGNS, closed=True)
     generator = np.random.default_rng(1)
-    total = 400 * np.array(evidence.of_decision(0.0), dtype=object)
+    total = 400 * np.array(evidence.quantize_decision(0.0), dtype=object)
     for _ in range(100):
-        total = total + np.array(evidence.of_closing(0.0, generator), dtype=object)
+        total = total + np.array(evidence.quantize_closing(0.0, generator), dtype=object)
     closed = evidence.closed_part(tuple(total))
     signs = np.array(closed[1:-1], dtype=float) / PER_UNIT
     expected = effective_pulls(np.array(100.0), np.mean(signs**2))
@@ -304,7 +309,7 @@ def test_signs_come_with_the_closed_count():
 
 def test_flows_need_to_know_that_silence_counts():
     agent = Agent(["a"], families.Bernoulli(), exchange="flows")
-    for call in (lambda: agent.begin("a", 0.0), lambda: agent.close("a", 0.0, 0)):
+    for call in (lambda: agent.count_decision("a", 0.0), lambda: agent.close_decision("a", 0.0, 0)):
         with pytest.raises(ValueError, match="silent_default must be given under flows"):
             call()
     with pytest.raises(ValueError, match="reward"):
@@ -314,11 +319,11 @@ def test_flows_need_to_know_that_silence_counts():
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
 def test_people_are_shown_closed_decisions_and_how_many_are_open(exchange):
     agent = Agent(["a", "b"], families.Bernoulli(), exchange=exchange, silent_default=0.0, seed=1)
-    made = [agent.begin("a", 0.0) for _ in range(10)]
+    made = [agent.count_decision("a", 0.0) for _ in range(10)]
     for each in made[:4]:
-        agent.correct("a", 0.0, 1.0, each)
+        agent.correct_reward("a", 0.0, 1.0, each)
     for each in made[:2]:
-        agent.close("a", 1.0, each)
+        agent.close_decision("a", 1.0, each)
     shown = agent.arms()["a"]
     assert (shown.pulls_here, shown.pulls_in_network) == (2.0, 2.0)
     assert (shown.open_here, shown.open_in_network) == (8.0, 8.0)

@@ -33,8 +33,8 @@ AS_INTS, AS_FLOATS = families.Bernoulli(1, 19), families.Bernoulli(1.0, 19.0)
 
 
 def of(kind, family, reward_range=None):
-    return fingerprints.fingerprint_of(
-        kind, Evidence.of(family, reward_range, SIGNS if kind == "flows" else 0)
+    return fingerprints.compute_fingerprint(
+        kind, Evidence.for_family(family, reward_range, SIGNS if kind == "flows" else 0)
     )
 
 
@@ -58,7 +58,7 @@ def test_a_file_may_write_whole_numbers_with_a_point_or_without():
     numbers = {"sigma": 20, "prior_mean": 30, "prior_sd": 10}
     floats = {name: float(value) for name, value in numbers.items()}
     one, other = (
-        experiment_from_data({**data, "family": {"name": "gaussian", **written}}).agent()
+        experiment_from_data({**data, "family": {"name": "gaussian", **written}}).make_agent()
         for written in (numbers, floats)
     )
     assert one.fingerprint == other.fingerprint
@@ -87,16 +87,16 @@ def test_own_families_go_by_their_numbers():
 
 
 def test_experiments_and_networks_have_fingerprints_of_their_own():
-    evidence = Evidence.of(AS_INTS)
+    evidence = Evidence.for_family(AS_INTS)
     names = [("", "default"), ("", "a"), ("x", "a"), ("x a", "b"), ("x", "a b"), ("x", "b")]
     made = [
-        fingerprints.fingerprint_of("origins", evidence, network=network, experiment=name)
+        fingerprints.compute_fingerprint("origins", evidence, network=network, experiment=name)
         for network, name in names
     ]
     assert len(set(made)) == len(names)
     assert made[0] == of("origins", AS_INTS)
-    in_floats = fingerprints.fingerprint_of(
-        "origins", Evidence.of(AS_FLOATS), network="x", experiment="a"
+    in_floats = fingerprints.compute_fingerprint(
+        "origins", Evidence.for_family(AS_FLOATS), network="x", experiment="a"
     )
     assert in_floats == made[2]
 
@@ -128,7 +128,7 @@ def test_after_a_bad_signature_the_rest_of_a_message_is_not_looked_at():
     (entry,) = message.entries
     forged = tuple(replace(entry, incarnation=i) for i in range(100))
     reader.receive("liar", OriginsMessage(reader.fingerprint, forged, (), False), 0.0)
-    assert reader.exchange.refusals == {"bad signature": 1}
+    assert reader.exchange.refusals == {"signature_invalid": 1}
     assert len(tried) == 1
 
 

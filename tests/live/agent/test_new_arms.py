@@ -14,7 +14,8 @@ import pytest
 from posse.families import Bernoulli
 from posse.live.config.experiment_settings import ExperimentSettings
 from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.experiment import Experiment, Silence
+from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import Store
 
 RATES = {"red": 0.04, "green": 0.03, "new": 0.01}
@@ -30,10 +31,10 @@ def play(path, seconds, default, **options):
         SETTLED, Bernoulli(), reward_window=WINDOW, default_reward=default, **options
     )
     later = replace(settings, arms=(*SETTLED, "new"))
-    agent, generator = settings.agent(seed=1), np.random.default_rng(2)
+    agent, generator = settings.make_agent(seed=1), np.random.default_rng(2)
     with Store.open(path, fingerprint=agent.fingerprint) as store:
-        one = Experiment(
-            "shop", agent, store, silence=Silence(WINDOW, default), clock=lambda: now[0]
+        one = LiveExperiment(
+            "shop", agent, store, reward_window=RewardWindow(WINDOW, default), clock=lambda: now[0]
         )
         with store.transaction():
             for arm in SETTLED:
@@ -43,7 +44,7 @@ def play(path, seconds, default, **options):
         with store.transaction():
             for _ in range(seconds):
                 now[0] += 1.0
-                made = one.choose_many([DecisionRequest()] * VISITORS)
+                made = one.draw_decisions([DecisionRequest()] * VISITORS)
                 rows += store.add_decisions(made)
                 for each in made:
                     won = generator.random() < RATES[each.arm]
@@ -51,7 +52,7 @@ def play(path, seconds, default, **options):
                         due.append((now[0] + generator.uniform(0, WINDOW), each.id, float(won)))
                 store.add_rewards([(id_, y) for when, id_, y in due if when <= now[0]], now[0])
                 due = [each for each in due if each[0] > now[0]]
-                one.expire(now[0])
+                one.close_windows(now[0])
         return rows, one.arms()
 
 

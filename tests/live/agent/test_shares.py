@@ -15,7 +15,13 @@ from scipy import stats
 
 import posse
 from posse import families
-from posse.live.agent.action_selection import Chooser, Shares, capped, draw, floored
+from posse.live.agent.action_selection import (
+    Chooser,
+    Shares,
+    cap_new_arms,
+    draw_arms,
+    mix_with_uniform,
+)
 from posse.live.agent.agent import Agent
 from posse.live.config.experiment_settings import ExperimentSettings
 from posse.policies import POLICIES
@@ -53,9 +59,9 @@ def situations(draw):
 
 def mixed(said, closed, shares):
     """What the shares make of it, where the policy takes settled arms for equally good."""
-    new = shares.new(closed)
+    new = shares.find_new_arms(closed)
     settled = 0 if new is None else int((~new).sum())
-    return shares.mixed(said, new, lambda: np.full(settled, 1 / settled))
+    return shares.mix_probabilities(said, new, lambda: np.full(settled, 1 / settled))
 
 
 @given(situations())
@@ -86,7 +92,7 @@ def test_what_holds_of_every_mixture(situation):
 @given(st.integers(2, 30), st.floats(0, 1))
 def test_a_floor_that_is_too_high_for_few_arms_is_an_equal_share(n_arms, least):
     said = np.eye(n_arms)[0]
-    result = floored(said, least)
+    result = mix_with_uniform(said, least)
     assert (result >= min(least, 1 / n_arms)).all()
     assert result.sum() == pytest.approx(1.0, abs=1e-12)
 
@@ -95,10 +101,12 @@ def test_the_cap_by_hand():
     """Two new arms at 0.9 together get 0.2 as 2 : 1; the policy is asked about the settled ones."""
     said = np.array([0.6, 0.07, 0.3, 0.03])
     new = np.array([True, False, True, False])
-    result = capped(said, new, 0.2, np.array([0.75, 0.25]))
+    result = cap_new_arms(said, new, 0.2, np.array([0.75, 0.25]))
     np.testing.assert_allclose(result, [0.4 / 3, 0.6, 0.2 / 3, 0.2], rtol=1e-15)
     np.testing.assert_allclose(
-        floored(result, 0.05), 0.8 * np.array([0.4 / 3, 0.6, 0.2 / 3, 0.2]) + 0.05, rtol=1e-15
+        mix_with_uniform(result, 0.05),
+        0.8 * np.array([0.4 / 3, 0.6, 0.2 / 3, 0.2]) + 0.05,
+        rtol=1e-15,
     )
 
 
@@ -115,7 +123,7 @@ class Always:
 @given(said_by_a_policy(5), st.floats(0, 1, exclude_max=True))
 def test_no_arm_without_a_probability_is_drawn(said, uniform):
     for each in (0.0, uniform, np.nextafter(1, 0)):
-        (arm,) = draw(said, 1, Always(each))
+        (arm,) = draw_arms(said, 1, Always(each))
         assert said[arm] > 0
         before = said[:arm].sum()
         assert before - 1e-12 <= each <= before + said[arm] + 1e-12
@@ -154,9 +162,9 @@ def test_new_arms_and_a_floor_that_do_not_fit_are_refused_and_nothing_changes():
 
 def test_an_experiment_gives_new_arms_an_equal_share_unless_it_says_otherwise():
     settings = ExperimentSettings(tuple(ARMS), families.Bernoulli())
-    assert settings.agent().shares == Shares(0.0, 0.25, 100)
+    assert settings.make_agent().shares == Shares(0.0, 0.25, 100)
     other = dataclasses.replace(settings, new_arm_share=0.1, new_arm_pulls=7, min_share=0.02)
-    assert other.agent().shares == Shares(0.02, 0.1, 7)
+    assert other.make_agent().shares == Shares(0.02, 0.1, 7)
     assert Agent(ARMS, families.Bernoulli()).shares == Shares()  # the paper's
 
 
@@ -200,8 +208,8 @@ def test_arms_are_drawn_as_often_as_is_recorded(name, shares, example_of):
     options = MIXTURES[shares]
     one = taught(policy, **options, horizon=10_000)
     allowed = ["new", "blue", "red"] if shares == "both" else None
-    choices = one.choices([allowed] * 1000)
-    choices += [each for _ in range(200) for each in one.choices([allowed])]
+    choices = one.draw_choices([allowed] * 1000)
+    choices += [each for _ in range(200) for each in one.draw_choices([allowed])]
     (names,) = {each.allowed for each in choices}
     assert names == tuple(allowed or ARMS)
     said = choices[0].probabilities
@@ -240,13 +248,13 @@ def test_shares_that_change_nothing_leave_every_choice_as_it_was(name, example_o
 def test_the_cap_ends_when_an_arm_has_been_seen_often_enough():
     one = taught(new_arm_share=0.1, new_arm_pulls=30)
     for i in range(30):
-        (choice,) = one.choices([None])
+        (choice,) = one.draw_choices([None])
         assert choice.probabilities[3] <= 0.1
         one.learn("new", float(i % 10 < 9))
-    (choice,) = one.choices([None])
+    (choice,) = one.draw_choices([None])
     assert choice.probabilities[3] > 0.9
     one.set_arms([*ARMS, "newer"])
-    (choice,) = one.choices([None])
+    (choice,) = one.draw_choices([None])
     assert choice.probabilities[4] <= 0.1
 
 
@@ -254,13 +262,13 @@ def test_open_decisions_do_not_make_an_arm_settled():
     """An arm whose rewards all came early looks best of all, and is known by those alone."""
     one = taught(new_arm_share=0.1)
     for _ in range(150):
-        made = one.begin("new", 0.0)
-        one.correct("new", 0.0, 1.0, made)
-    (choice,) = one.choices([None])
+        made = one.count_decision("new", 0.0)
+        one.correct_reward("new", 0.0, 1.0, made)
+    (choice,) = one.draw_choices([None])
     assert choice.probabilities[3] == pytest.approx(0.1)
     for _ in range(100):
-        one.close("new", 1.0, made)
-    (choice,) = one.choices([None])
+        one.close_decision("new", 1.0, made)
+    (choice,) = one.draw_choices([None])
     assert choice.probabilities[3] > 0.99
 
 
@@ -268,9 +276,9 @@ def test_settled_arms_share_the_rest_as_the_policy_would_without_the_new_ones():
     """Eleven new arms leave them no chance that a race can tell from nothing."""
     many = [f"new {k}" for k in range(11)]
     one = taught(new_arm_share=0.2)
-    alone = one.choices([ARMS[:3]])[0].probabilities
+    alone = one.draw_choices([ARMS[:3]])[0].probabilities
     one.set_arms([*ARMS[:3], *many], Shares(0.0, 0.2))
-    (choice,) = one.choices([None])
+    (choice,) = one.draw_choices([None])
     np.testing.assert_allclose(choice.probabilities[:3], 0.8 * alone, rtol=1e-6)
     np.testing.assert_allclose(choice.probabilities[3:], 0.2 / 11, rtol=1e-6)
 
@@ -279,9 +287,9 @@ def test_one_arm_that_is_allowed_is_certain_and_two_share_a_high_floor():
     one = taught(min_share=0.25, new_arm_share=0.1)
     assert one.choose(["new"]) == ("new", 1.0)
     for n in (2, 3):
-        (choice,) = one.choices([ARMS[-n:]])
+        (choice,) = one.draw_choices([ARMS[-n:]])
         assert min(choice.probabilities) >= 0.25
-    (choice,) = one.choices([None])
+    (choice,) = one.draw_choices([None])
     np.testing.assert_array_equal(choice.probabilities, 0.25)
 
 
@@ -302,7 +310,7 @@ class Certain(posse.ThompsonSampling):
 
 @pytest.mark.parametrize("policy", [Liar(), Certain()])
 def test_a_policy_that_chooses_otherwise_than_it_says_is_refused(policy):
-    with pytest.raises(ValueError, match="must choose with the probabilities that it says"):
+    with pytest.raises(ValueError, match="must choose by the probabilities that it reports"):
         Agent(ARMS, families.Bernoulli(), policy=policy)
 
 
@@ -334,6 +342,6 @@ def test_an_arm_whose_probability_is_too_small_to_be_told_is_not_played():
             return np.array([0.5, 0.5, 0.0, 0.0])
 
     one = Agent(ARMS, families.Bernoulli(), policy=Rounding(), seed=3)
-    choices = one.choices([None] * 9)
+    choices = one.draw_choices([None] * 9)
     assert Rounding.drawn == 9
     assert {(each.arm, each.probability) for each in choices} == {("red", 0.5), ("green", 0.5)}

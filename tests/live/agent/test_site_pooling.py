@@ -10,7 +10,7 @@ import pytest
 import posse
 from posse.families import Bernoulli, Exponential, Gaussian, GaussianUnknownVariance, Poisson
 from posse.live.agent.agent import Agent
-from posse.live.agent.site_pooling import WATCH
+from posse.live.agent.site_pooling import TICKS_BETWEEN_CHECKS
 from posse.live.config.experiment_settings import experiment_from_data
 from posse.sites import Sites
 from tests.live.several import Several, table
@@ -113,12 +113,12 @@ def test_one_tells_how_far_sites_differ_from_closed_decisions_and_acts_on_open_o
     agents = three(family, "differ", silent_default=0.0)
     closed = list(history(family, 3, rounds=60))
     for site, arm, reward in closed:
-        made = agents[site].begin(arm, 0.0)
-        agents[site].correct(arm, 0.0, reward, made)
-        agents[site].close(arm, reward, made)
+        made = agents[site].count_decision(arm, 0.0)
+        agents[site].correct_reward(arm, 0.0, reward, made)
+        agents[site].close_decision(arm, reward, made)
     # sites that wait for many rewards look as if they had lower means, to who does not wait
     for _ in range(200):
-        agents["c"].begin("red", 0.0)
+        agents["c"].count_decision("red", 0.0)
     settled(agents, 1.0)
     opened = [("c", "red", 0.0)] * 200
     core = Sites(family, evidence_of(family, closed))
@@ -159,7 +159,7 @@ def test_a_site_whose_best_arm_is_the_others_worst_finds_its_own():
         assert found.alike < 0.05
         assert found.arms[0] == "red"  # blue is hardly played by then
         assert found.sentence.startswith("sites differ by about 0.")
-        assert found.sentence.endswith("pooling their evidence may harm: see sites = 'differ'")
+        assert found.sentence.endswith("pooling their evidence may harm: set sites = 'differ'")
         assert each.arms()["red"].sites_differ
     for name, each in apart.items():
         assert each.differences.differ
@@ -174,7 +174,7 @@ def test_sites_that_are_alike_are_left_alone():
         assert not each.differences.differ
         assert each.differences.alike > 0.5
         assert not any(status.sites_differ for status in each.arms().values())
-        gained = each.sharing()
+        gained = each.measure_sharing()
         assert 0 <= gained.loss_shared < gained.loss_alone
 
 
@@ -185,7 +185,7 @@ def test_who_pools_looks_now_and_then_only(monkeypatch):
     exchange = agents["a"].exchange
     by_origin = exchange.by_origin
     monkeypatch.setattr(exchange, "by_origin", lambda: looks.append(1) or by_origin())
-    for now in range(3 * WATCH):
+    for now in range(3 * TICKS_BETWEEN_CHECKS):
         agents["a"].update(agents["a"].pull(), 1.0)
         deliver(agents, float(now))
     assert len(looks) == 3
@@ -231,7 +231,7 @@ def test_a_restart_goes_on_with_what_others_said():
         ({"sites": True}, "sites must be"),
         (
             {"sites": "differ", "exchange": "flows", "network_size": 3},
-            "sites = 'differ' needs exchange 'origins': flows do not record the origin of evidence",
+            "sites = 'differ' needs exchange 'origins': flows do not know evidence by site",
         ),
         ({"sites": "differ", "half_life": 1e5}, "does not go with half_life"),
         ({"sites": 0.1, "family": GaussianUnknownVariance()}, "family"),
@@ -257,19 +257,19 @@ def test_a_node_says_once_that_sites_differ_and_takes_in_another_way(tmp_path, c
     rewards = {"a": {"red": 1.0, "green": 0.0}, "b": {"red": 1.0, "green": 0.0},
                "c": {"red": 0.0, "green": 1.0}}  # fmt: skip
     try:
-        for _ in range(WATCH):
+        for _ in range(TICKS_BETWEEN_CHECKS):
             for name, node in several.nodes.items():
                 one = node.experiment("banner")
                 for arm in ("red", "green"):
                     decision = one.decide(allowed=[arm])
                     one.reward(decision.id, rewards[name][arm])
             several.tick()
-        several.tick(WATCH + 2)
+        several.tick(TICKS_BETWEEN_CHECKS + 2)
         node = several.nodes["b"]
         one = node.experiment("banner")
         said = [each for each in caplog.messages if each.startswith("sites differ by about 0.")]
         assert len(said) == 3  # each agent once
-        found = one.sites()
+        found = one.site_status()
         assert found["read"] == "alike"
         assert found["alike"] < 0.05
         assert found["differ"] == one.agent.differences.sentence
@@ -278,8 +278,10 @@ def test_a_node_says_once_that_sites_differ_and_takes_in_another_way(tmp_path, c
         changed = node.reload(several.read_settings({**data["b"], "sites": "differ"}))
         assert "sites of banner: differ" in changed
         several.tick()
-        assert one.sites()["read"] == "differ"
-        assert one.sites()["differ"].endswith("counts for what it is worth here")
+        assert one.site_status()["read"] == "differ"
+        assert one.site_status()["differ"].endswith(
+            "evidence of other sites is discounted accordingly"
+        )
         assert one.arms()["red"]["mean"] > 0.8
         said = [each for each in caplog.records if each.message.startswith("sites differ by")]
         assert [each.levelname for each in said] == ["WARNING"] * 3 + ["INFO"]

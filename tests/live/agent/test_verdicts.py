@@ -11,12 +11,12 @@ from posse import families
 from posse.live import AsyncClient, Client
 from posse.live.agent.agent import Agent
 from posse.live.agent.verdicts import NamedVerdict, Stop
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.http import serve_node
 from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node import Node
 from posse.live.store import Store, StoreError, Unknown
 from tests.live.asking import refused
+from tests.live.single import single_node
 
 ARMS = ["red", "green"]
 
@@ -32,7 +32,7 @@ def learn(agent, arm, pulls, rewarded):
 
 def test_a_winner_by_the_evidence_of_all():
     one = agent()
-    assert one.verdict().sentence.startswith("keep going: red leads, with evidence 0.0 of the 3.0")
+    assert one.verdict().sentence == "keep going: no closed decisions yet"
     learn(one, "red", 100, 60)
     learn(one, "green", 100, 20)
     found = one.verdict()
@@ -129,24 +129,27 @@ def test_a_winner_is_one_before_the_evidence_of_neighbours_has_come_back():
 
 
 def test_a_policy_that_starves_challengers_is_told_so():
-    assert agent().verdict().sentence.endswith("; policy 'top-two' gets there sooner")
-    assert agent(policy=posse.TopTwo()).verdict().sentence.endswith("of the 3.0 needed")
+    one, other = agent(), agent(policy=posse.TopTwo())
+    learn(one, "red", 1, 1)
+    learn(other, "red", 1, 1)
+    assert one.verdict().sentence.endswith("; policy 'top-two' gets there sooner")
+    assert other.verdict().sentence.endswith("of the 3.0 needed")
 
 
 def test_only_closed_decisions_count():
     one = agent(silent_default=0.0)
-    made = [one.begin(arm, 0.0) for arm in ARMS for _ in range(100)]
+    made = [one.count_decision(arm, 0.0) for arm in ARMS for _ in range(100)]
     for _ in range(60):
-        one.correct("red", 0.0, 1.0, made[0])
+        one.correct_reward("red", 0.0, 1.0, made[0])
     assert one.verdict().evidence == 0.0
     for i in range(100):
-        one.close("red", 1.0 if i < 60 else 0.0, made[0])
-        one.close("green", 0.0, made[0])
+        one.close_decision("red", 1.0 if i < 60 else 0.0, made[0])
+        one.close_decision("green", 0.0, made[0])
     assert one.verdict().verdict == "winner"
 
 
 def test_without_stop_there_is_no_verdict():
-    with pytest.raises(ValueError, match="this experiment has no stop"):
+    with pytest.raises(ValueError, match="this experiment has no stopping rule"):
         agent(stop=None).verdict()
 
 
@@ -168,7 +171,9 @@ def test_under_flows_nobody_wins_but_one_may_be_good_enough():
     found = one.verdict()
     assert (found.verdict, found.arm) == ("good-enough", "red")
     assert found.evidence is found.needed is None
-    assert agent(exchange="flows").verdict().sentence.startswith("keep going: choosing")
+    few = agent(exchange="flows")
+    learn(few, "red", 3, 1)
+    assert few.verdict().sentence.startswith("keep going: choosing")
 
 
 def test_where_sites_differ_it_is_about_this_one():
@@ -212,7 +217,7 @@ def test_nothing_is_said_while_evidence_is_on_its_way():
     fresh = agent()
     fresh.connect("there")
     passed(there, fresh)
-    assert fresh.verdict().sentence.startswith("keep going: a neighbour holds evidence")
+    assert fresh.verdict().sentence.startswith("keep going: a neighbour has evidence")
 
 
 def test_agents_on_a_ring_come_to_the_verdict_of_all_their_pulls():
@@ -268,7 +273,7 @@ def test_a_digest_that_is_not_whole_yet_is_waited_for():
 def node(tmp_path):
     one = agent()
     store = Store.open(tmp_path / "agent.db", fingerprint=one.fingerprint)
-    made = Node(one, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
+    made = single_node(one, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
     made.transport.start(made.receive)
     yield made
     made.stop()
@@ -306,7 +311,7 @@ def test_over_http_and_by_both_clients(node):
 def test_without_stop_it_is_not_found(tmp_path):
     one = agent(stop=None)
     store = Store.open(tmp_path / "agent.db", fingerprint=one.fingerprint)
-    made = Node(one, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
+    made = single_node(one, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
     made.transport.start(made.receive)
     try:
         with (
@@ -326,7 +331,7 @@ def test_a_winner_outlives_the_process_and_a_disk_that_fails(tmp_path, monkeypat
     def start(arms=ARMS):
         one = Agent(arms, families.Bernoulli(), stop=Stop(), seed=1)
         store = Store.open(tmp_path / "agent.db", fingerprint=one.fingerprint)
-        return Experiment("default", one, store, clock=lambda: 86_400.0)
+        return LiveExperiment("default", one, store, clock=lambda: 86_400.0)
 
     def reward(experiment, arm, pulls, rewarded):
         for i in range(pulls):

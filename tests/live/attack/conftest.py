@@ -7,8 +7,9 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.demo.fleet import Fleet
-from posse.live.node import Node, Silence
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import Store
+from tests.live.single import single_node
 
 
 class Line(Fleet):
@@ -21,7 +22,7 @@ class Line(Fleet):
     def path(self, name):
         return self.folder / f"{name}.db"
 
-    def start(self, name, arms=("red", "green"), *, family=None, exchange=None, silence=None):
+    def start(self, name, arms=("red", "green"), *, family=None, exchange=None, reward_window=None):
         exchange = exchange or self.exchange
         agent = Agent(
             list(arms), family or families.Bernoulli(), exchange=exchange, seed=ord(name),
@@ -30,9 +31,9 @@ class Line(Fleet):
         store = Store.open(self.path(name), fingerprint=agent.fingerprint)
         near = self.network.neighbours(name)
         try:
-            node = Node(
+            node = single_node(
                 agent, store, self.network.transport(name), neighbours=near,
-                clock=lambda: self.now, silence=silence or Silence(),
+                clock=lambda: self.now, reward_window=reward_window or RewardWindow(),
             )  # fmt: skip
         except BaseException:
             store.close()

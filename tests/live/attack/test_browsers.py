@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from posse.live.config.agent_settings import from_data
+from posse.live.config.agent_settings import settings_from_data
 from posse.live.http import serve_node
 
 OURS = ["127.0.0.1", "localhost", "LOCALHOST:80", "127.0.0.1:8700", "[::1]", "[::1]:99"]
@@ -82,7 +82,7 @@ def test_a_page_of_another_site_gets_no_permission(node):
 
 def test_the_names_of_a_proxy_come_from_the_settings():
     data = {"name": "a", "arms": ["x", "y"], "family": "bernoulli"}
-    assert from_data({**data, "http_hosts": ["a.example"]}).http_hosts == ("a.example",)
+    assert settings_from_data({**data, "http_hosts": ["a.example"]}).http_hosts == ("a.example",)
     for wrong in ("a.example", [1], [""], {"a": "b"}):
         with pytest.raises(ValueError, match="http_hosts"):
-            from_data({**data, "http_hosts": wrong})
+            settings_from_data({**data, "http_hosts": wrong})

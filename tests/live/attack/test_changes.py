@@ -3,7 +3,7 @@
 import pytest
 
 from posse import families
-from posse.live.node import Silence
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import RewardOutcome
 
 BOTH = pytest.mark.parametrize("exchange", ["origins", "flows"])
@@ -71,7 +71,7 @@ def test_silence_about_an_arm_that_is_gone(line, exchange):
     world.start("a", ["red", "green", "blue"])
     world.nodes["a"].decide("late", allowed=["blue"])
     world.close_node("a")
-    world.start("a", ["red", "green"], silence=Silence(5.0, 0.0))
+    world.start("a", ["red", "green"], reward_window=RewardWindow(5.0, 0.0))
     world.tick(10)
     assert world.nodes["a"].reward("late", 0.0) is RewardOutcome.REPEATED
     assert world.nodes["a"].evidence()["own"]["blue"][-1] == 2**20

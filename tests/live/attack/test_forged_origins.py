@@ -16,12 +16,12 @@ from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.messaging.transport.zenoh import ZenohTransport
 from posse.live.messaging.wire import Codec
-from posse.live.node import Node
 from posse.live.security import certificates
-from posse.live.security.certificates import Files
-from posse.live.security.signatures import signer, verifier
+from posse.live.security.certificates import CertificateFiles
+from posse.live.security.signatures import make_signer, make_verifier
 from posse.live.store import Store
 from tests.live.loopback import certified, free_addresses, issue_for, wait_until
+from tests.live.single import single_node
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 ARMS = ["red", "green"]
@@ -39,17 +39,20 @@ class Link:
 
     def __init__(self, folder, path, exchange="origins"):
         victim, mallory = free_addresses(2)
-        files = Files.of(folder, "victim")
-        signing = {"identity": "victim", "sign": signer(files), "verify": verifier(files)}
+        files = CertificateFiles.in_folder(folder, "victim")
+        signing = {"identity": "victim", "sign": make_signer(files), "verify": make_verifier(files)}
         agent = Agent(
             ARMS, families.Bernoulli(), exchange=exchange, seed=1,
             exchange_options=signing if exchange == "origins" else None,
         )  # fmt: skip
         store = Store.open(path / "victim.db", fingerprint=agent.fingerprint)
         transport = ZenohTransport("victim", {"mallory": mallory}, listen=victim, files=files)
-        self.node = Node(agent, store, transport, neighbours=["mallory"], tick_seconds=0.2)
+        self.node = single_node(agent, store, transport, neighbours=["mallory"], tick_seconds=0.2)
         self.mallory = ZenohTransport(
-            "mallory", {"victim": victim}, listen=mallory, files=Files.of(folder, "mallory")
+            "mallory",
+            {"victim": victim},
+            listen=mallory,
+            files=CertificateFiles.in_folder(folder, "mallory"),
         )
         self.node.start()
         self.heard = []
@@ -102,12 +105,12 @@ def test_no_forged_entry_gets_in(link, folder, tmp_path):
 
     def signed(entry, files, spoken=None):
         content = signed_bytes(spoken or fingerprint, entry)
-        return replace(entry, signature=signer(files)(content))
+        return replace(entry, signature=make_signer(files)(content))
 
     certificates.create_authority(tmp_path / "other")
-    honest = signed(Entry("honest", 1, 3, TRUE), Files.of(folder, "honest"))
+    honest = signed(Entry("honest", 1, 3, TRUE), CertificateFiles.in_folder(folder, "honest"))
     lie = Entry("honest", 1, 4, FALSE)
-    whole = signer(Files.of(folder, "mallory"))(b"")
+    whole = make_signer(CertificateFiles.in_folder(folder, "mallory"))(b"")
     der = whole[4:-64]
     forgeries = {
         "altered": replace(honest, evidence=FALSE),
@@ -115,17 +118,21 @@ def test_no_forged_entry_gets_in(link, folder, tmp_path):
         "in another incarnation": replace(honest, incarnation=2),
         "invented": lie,
         "a replayed signature": replace(lie, signature=honest.signature),
-        "signed by the wrong one": signed(lie, Files.of(folder, "mallory")),
-        "of another authority": signed(lie, certificates.issue(tmp_path / "other", "honest")),
+        "signed by the wrong one": signed(lie, CertificateFiles.in_folder(folder, "mallory")),
+        "of another authority": signed(
+            lie, certificates.issue_certificate(tmp_path / "other", "honest")
+        ),
         "an expired one of another name": signed(
             lie, issue_for(folder, "mallory", timedelta(seconds=-10), "expired")
         ),
-        "for another network": signed(lie, Files.of(folder, "honest"), "another"),
-        "as the victim itself": signed(Entry("victim", 1, 9, FALSE), Files.of(folder, "mallory")),
+        "for another network": signed(lie, CertificateFiles.in_folder(folder, "honest"), "another"),
+        "as the victim itself": signed(
+            Entry("victim", 1, 9, FALSE), CertificateFiles.in_folder(folder, "mallory")
+        ),
         "the certificate of one, the signature of another": replace(
             lie,
             signature=honest.signature[:-64]
-            + signed(lie, Files.of(folder, "mallory")).signature[-64:],
+            + signed(lie, CertificateFiles.in_folder(folder, "mallory")).signature[-64:],
         ),
     }
     chance = random.Random(3)
@@ -136,15 +143,15 @@ def test_no_forged_entry_gets_in(link, folder, tmp_path):
         signature = len(broken).to_bytes(4, "big") + bytes(broken) + whole[-64:]
         forgeries[f"a broken certificate {nth}"] = replace(lie, signature=signature)
     for name, entry in forgeries.items():
-        before = world.node.network()["refused"].get("bad signature", 0)
+        before = world.node.network()["refused"].get("signature_invalid", 0)
 
         def refused(entry=entry, before=before):
             world.tell_entry(entry)  # again, for who forges much is not heard for a while
-            return world.node.network()["refused"].get("bad signature", 0) > before
+            return world.node.network()["refused"].get("signature_invalid", 0) > before
 
         wait_until(refused)
         assert world.node.evidence()["held"] == {}, name
-    assert set(world.node.network()["refused"]) - {"too many messages"} == {"bad signature"}
+    assert set(world.node.network()["refused"]) - {"message_rate_exceeded"} == {"signature_invalid"}
     assert not world.node.failures.copy()
     # the true one, from the same mouth
     wait_until(lambda: world.tell_entry(honest) or world.node.evidence()["held"] == TRUE)
@@ -157,7 +164,7 @@ def test_what_was_signed_outlives_the_certificate(link, folder):
     files = issue_for(folder, "honest", timedelta(seconds=-10), "long-gone")
     entry = Entry("honest", 1, 3, TRUE)
     content = signed_bytes(world.node.agent.fingerprint, entry)
-    world.tell_entry(replace(entry, signature=signer(files)(content)))
+    world.tell_entry(replace(entry, signature=make_signer(files)(content)))
     wait_until(lambda: world.node.evidence()["held"] == TRUE)
 
 

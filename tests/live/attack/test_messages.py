@@ -11,13 +11,13 @@ from posse.live.demo.fleet import Fleet
 from posse.live.exchange.ledger import from_plain
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.membership.heartbeats import Presence
-from posse.live.messaging.inbox import Limits
+from posse.live.messaging.inbox import MessageLimits
 from posse.live.messaging.wire import Codec
-from posse.live.node import Node
-from posse.live.security.certificates import Files
-from posse.live.security.signatures import signer, verifier
+from posse.live.security.certificates import CertificateFiles
+from posse.live.security.signatures import make_signer, make_verifier
 from posse.live.store import Store
 from tests.live.loopback import certified
+from tests.live.single import single_node
 
 ROUNDS = 5000  # for each exchange
 CODEC = Codec(OriginsMessage, FlowsMessage)
@@ -28,24 +28,25 @@ NASTY = [
     [], {}, [[]], [1, 2], {"red": [2**60, 2**60]}, {"red": [1]}, {"": [1, 1]}, {1: [1, 1]},
 ]  # fmt: skip
 KINDS = {
-    "too large", "too short", "another version", "another kind of message", "malformed",
-    "no message of origins", "no message of flows", "another fingerprint", "bad signature",
-    "more evidence than its pulls allow", "more evidence than the network can have",
-    "a version it cannot have", "our own identity", "the identity of another name",
-    "too many identities", "too many entries", "too large an entry",
-    "too many entries of one origin", "another experiment", "another layout", "goes back",
-    "an experiment not run here", "a malformed status", "a status with a bad signature",
-    "a status of another network", "a status ahead of our clock", "a status that is long past",
+    "message_too_large", "message_too_short", "wire_version_mismatch", "unknown_message_type",
+    "malformed",
+    "exchange_mismatch", "fingerprint_mismatch", "signature_invalid",
+    "evidence_exceeds_pulls", "evidence_exceeds_network",
+    "impossible_version", "own_identity", "identity_name_mismatch",
+    "too_many_identities", "too_many_entries", "entry_too_large",
+    "too_many_entries_of_origin", "experiment_mismatch", "layout_mismatch", "sequence_regressed",
+    "unknown_experiment", "malformed_status", "status_signature_invalid",
+    "status_wrong_network", "status_from_future", "status_too_old",
 }  # fmt: skip
 
 SEEN = {
     "origins": {
-        "bad signature",
-        "more evidence than its pulls allow",
-        "another fingerprint",
-        "a malformed status",
+        "signature_invalid",
+        "evidence_exceeds_pulls",
+        "fingerprint_mismatch",
+        "malformed_status",
     },
-    "flows": {"a version it cannot have", "another fingerprint", "another version"},
+    "flows": {"impossible_version", "fingerprint_mismatch", "wire_version_mismatch"},
 }
 
 
@@ -109,18 +110,18 @@ class Trio(Fleet):
     def __init__(self, folder, certs, exchange):
         super().__init__(folder, [("a", "b"), ("a", "c")])
         self.exchange = exchange
-        self.verify = verifier(Files.of(certs, "a"))
+        self.verify = make_verifier(CertificateFiles.in_folder(certs, "a"))
         for name, near in {"a": "bc", "b": "a", "c": "a"}.items():
-            files = Files.of(certs, name)
-            signing = {"identity": name, "sign": signer(files), "verify": verifier(files)}
+            files = CertificateFiles.in_folder(certs, name)
+            signing = {"identity": name, "sign": make_signer(files), "verify": make_verifier(files)}
             agent = Agent(
                 ARMS, families.Bernoulli(), exchange=exchange, seed=ord(name),
                 exchange_options=signing if exchange == "origins" else None,
             )  # fmt: skip
             store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
-            node = Node(
+            node = single_node(
                 agent, store, self.network.transport(name), neighbours=list(near),
-                clock=lambda: self.now, limits=Limits(1e9, 1e15),
+                clock=lambda: self.now, limits=MessageLimits(1e9, 1e15),
             )  # fmt: skip
             signed = {"sign": signing["sign"], "verify": signing["verify"]}
             node.presence = Presence(name, now=self.now, **signed)
@@ -173,7 +174,7 @@ def attack(trio, chance):
             # of origins a message may hold good entries beside bad ones
             assert trio.exchange == "origins" or a.agent.state() == state
         if round_ % 50 == 49:  # what is said of agents they said themselves
-            for origin, held in a.presence.held().items():
+            for origin, held in a.presence.statuses().items():
                 assert trio.verify(origin, held.status.content, held.status.signature)
         if trio.exchange == "origins":  # nothing is held that its origin did not sign
             kept = a.agent.state()["exchange"]

@@ -39,7 +39,7 @@ def wide(nth, arms, length=20):
 def test_one_origin_fills_no_memory_and_takes_no_ones_place(arms):
     agent = origins("me", "liar", "friend")
     flood(agent, [wide(nth, arms) for nth in range(7_000 if arms == 1 else 60)])
-    assert agent.refusals["too many entries of one origin"]
+    assert agent.refusals["too_many_entries_of_origin"]
     assert len(json.dumps(agent.state())) < 3 * LARGEST_ORIGIN
     agent.receive("liar", OriginsMessage("f", (Entry("new", 1, 1, {"a": ONE}),), (), False), 1.0)
     assert agent.evidence()["a"] == ONE
@@ -50,9 +50,9 @@ def test_an_entry_too_large_for_a_message_is_refused():
     flood(agent, [wide(1, 1000, 200), wide(2, 1000, 200)])
     assert agent.evidence()
     flood(agent, [Entry("liar", 9, 1, {"é" * 196 + f"{arm:04}": ONE for arm in range(1000)})])
-    assert agent.refusals == {"too large an entry": 1}
+    assert agent.refusals == {"entry_too_large": 1}
     flood(agent, [Entry("liar", 9, 1, {}, b"s" * 500_000)])
-    assert agent.refusals == {"too large an entry": 2}
+    assert agent.refusals == {"entry_too_large": 2}
 
 
 def test_what_is_relayed_fits_into_messages_and_all_of_it_arrives():
@@ -125,7 +125,7 @@ def test_nobody_is_made_to_say_what_others_refuse(flow):
     agent.observe("b", ONE)
     before = agent.state()
     agent.receive("liar", replace(message, flow=flow), 8.0)
-    assert agent.refusals == {"more evidence than the network can have": 1}
+    assert agent.refusals == {"evidence_exceeds_network": 1}
     assert agent.state() == before
     agent.receive("liar", replace(message, flow={"a": ONE}, seq=message.seq + 1), 8.0)
     assert agent.level()["a"] == (0, 2 * PER_UNIT)

@@ -205,7 +205,7 @@ def test_too_few_threads_to_start(agents, threads):
 def test_an_address_for_others_its_token_and_its_probe(agents):
     """The application's address has TLS and a token, the probe's tells of health alone."""
     certificates.create_authority(agents.folder)
-    web = certificates.issue(agents.folder, "web")
+    web = certificates.issue_certificate(agents.folder, "web")
     (agents.folder / "token").write_text("s3cret-s3cret-s3cret\n")
     (agents.folder / "token").chmod(0o600)
     probe, http = free_addresses(2)

@@ -189,7 +189,7 @@ def test_certs_in_trouble(refusal, tmp_path):
         assert "host" in refusal("certs", "issue", "a", "--host", host, "--folder", folder)
     for days in ("0", "-1", "x"):
         refusal("certs", "issue", "a", "--days", days, "--folder", folder)
-    certificates.issue(folder, "a", days=10**30)  # no longer than its authority
+    certificates.issue_certificate(folder, "a", days=10**30)  # no longer than its authority
     (folder / "ca.key").write_text("spoilt")
     assert "not a private key" in refusal("certs", "issue", "a", "--folder", folder)
     (tmp_path / "file").write_text("")

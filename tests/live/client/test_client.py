@@ -142,11 +142,11 @@ def test_an_operator_pins_pauses_and_resumes(kind, node):
         assert application.pull(decision=before.id) == before  # it was answered, and stays so
         assert operator.pause("red")["paused"] == ["red"]
         for command in (operator.pin, operator.pause, operator.resume):
-            with pytest.raises(Conflict, match="no arm 'pink' here"):
+            with pytest.raises(Conflict, match="unknown arm 'pink'"):
                 command("pink")
         with (
             kind(server.url, token="op", experiment="checkout") as elsewhere,
-            pytest.raises(Unknown, match="no experiment 'checkout'"),
+            pytest.raises(Unknown, match="unknown experiment 'checkout'"),
         ):
             elsewhere.pin("green")
         assert application.controls()["here"]["paused"] == ["red"]

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from posse import families, policies
-from posse.live.config.agent_settings import from_data, read_settings
-from posse.live.config.http_settings import door
+from posse.live.config.agent_settings import read_settings, settings_from_data
+from posse.live.config.http_settings import read_http_settings
 from posse.live.exchange import Origins
 from posse.live.exchange.quanta import PER_UNIT
 
@@ -15,11 +15,11 @@ MINIMAL = {"name": "berlin", "arms": ["red", "green"], "family": "bernoulli"}
 
 
 def test_the_least_that_is_needed():
-    settings = from_data(MINIMAL)
+    settings = settings_from_data(MINIMAL)
     (only,) = settings.experiments.values()
     assert only.family == families.Bernoulli()
     assert only.policy == policies.ThompsonSampling()
-    agent = settings.agent()
+    agent = settings.make_agent()
     assert agent.exchange.identity == "berlin"
     assert agent.pull().arm in ("red", "green")
 
@@ -50,7 +50,7 @@ rome = ""
     only = settings.experiments["default"]
     assert only.family == families.Gaussian(2.0)
     assert dict(settings.neighbours) == {"paris": "192.0.2.7:7447", "rome": ""}
-    assert settings.agent().pull().arm in only.arms
+    assert settings.make_agent().pull().arm in only.arms
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ rome = ""
 )
 def test_mistakes_name_the_key(change, words):
     with pytest.raises(ValueError, match=words):
-        from_data({**MINIMAL, **change})
+        settings_from_data({**MINIMAL, **change})
 
 
 def test_a_missing_key_and_a_missing_file(tmp_path):
     with pytest.raises(ValueError, match="family is missing"):
-        from_data({"name": "berlin", "arms": ["a", "b"]})
+        settings_from_data({"name": "berlin", "arms": ["a", "b"]})
     with pytest.raises(ValueError, match="there is no file"):
         read_settings(tmp_path / "agent.toml")
     (tmp_path / "bad.toml").write_text("name = ")
@@ -123,18 +123,18 @@ def test_a_missing_key_and_a_missing_file(tmp_path):
 )
 def test_a_rate_cap(since):
     cap = f"rate_cap = {{per_second = 2, since = {since}}}"
-    settings = from_data({**MINIMAL, **tomllib.loads(cap)})
+    settings = settings_from_data({**MINIMAL, **tomllib.loads(cap)})
     began = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
     assert settings.experiments["default"].rate_cap.pulls(began + 10) == 20
-    fingerprint = settings.agent().fingerprint
+    fingerprint = settings.make_agent().fingerprint
     liar = Origins(fingerprint=fingerprint, bounds=(1.0,) * 4, closed=1, identity="paris")
     liar.connect("berlin")
     for _ in range(21):
         liar.observe("red", (PER_UNIT,) * 4)
     ((_, message),) = liar.tick(0.0)
-    honest = settings.agent()
+    honest = settings.make_agent()
     honest.receive("paris", message, began + 10)
-    assert honest.exchange.refusals == {"more pulls than the rate allows": 1}
+    assert honest.exchange.refusals == {"rate_cap_exceeded": 1}
     honest.receive("paris", message, began + 11)
     assert honest.exchange.evidence()["red"][-1] == 21 * PER_UNIT
 
@@ -148,22 +148,25 @@ def test_a_rate_cap(since):
         ("rate_cap = {per_second = 3, since = 2999-01-01}", "future"),
         ("rate_cap = {per_second = 0, since = 2026-11-01}", "per_second"),
         ("rate_cap = {per_second = 1, since = 2026-11-01, util = 5}", "'util' is unknown"),
-        ('rate_cap = {per_second = 1, since = 2026-11-01}\nexchange = "flows"', "for 'origins'"),
+        (
+            'rate_cap = {per_second = 1, since = 2026-11-01}\nexchange = "flows"',
+            "needs exchange 'origins'",
+        ),
     ],
 )
 def test_a_wrong_rate_cap(line, words):
     with pytest.raises(ValueError, match=words):
-        from_data({**MINIMAL, **tomllib.loads(line)})
+        settings_from_data({**MINIMAL, **tomllib.loads(line)})
 
 
 def test_a_policy_that_could_never_choose_is_refused_at_the_start():
     policy = {"name": "bayes-ucb", "log_power": 5}
     with pytest.raises(ValueError, match="horizon"):
-        from_data({**MINIMAL, "policy": policy})
+        settings_from_data({**MINIMAL, "policy": policy})
 
 
 def test_experiments_take_the_keys_at_the_top_as_defaults():
-    settings = from_data(
+    settings = settings_from_data(
         {
             "name": "berlin",
             "family": "bernoulli",
@@ -193,13 +196,17 @@ def test_experiments_take_the_keys_at_the_top_as_defaults():
 
 def test_a_file_of_today_is_the_experiment_default():
     table = {key: value for key, value in MINIMAL.items() if key != "name"}
-    assert from_data(MINIMAL) == from_data({"name": "berlin", "experiments": {"default": table}})
+    assert settings_from_data(MINIMAL) == settings_from_data(
+        {"name": "berlin", "experiments": {"default": table}}
+    )
 
 
 def test_other_machines_are_answered_with_a_token_and_a_certificate():
     data = {**MINIMAL, "http": "0.0.0.0:8700", "http_token": "token"}
-    assert from_data({**data, "http_certificate": "http.pem"}).http_certificate == "http.pem"
-    assert from_data({**data, "insecure_http": True}).insecure_http
+    assert (
+        settings_from_data({**data, "http_certificate": "http.pem"}).http_certificate == "http.pem"
+    )
+    assert settings_from_data({**data, "insecure_http": True}).insecure_http
 
 
 @pytest.fixture
@@ -219,9 +226,9 @@ TOKENS = {"http_token": "application", "operator_token": "operator"}
 
 def test_tokens_are_read_from_files_of_one_line(secrets_in):
     folder = secrets_in(application="a" * 20 + "\n", operator="o" * 20)
-    made = door(from_data({**MINIMAL, **TOKENS}), folder)
+    made = read_http_settings(settings_from_data({**MINIMAL, **TOKENS}), folder)
     assert (made.token, made.operator_token) == ("a" * 20, "o" * 20)
-    assert door(from_data(MINIMAL), folder).token is None
+    assert read_http_settings(settings_from_data(MINIMAL), folder).token is None
 
 
 @pytest.mark.parametrize(
@@ -237,13 +244,13 @@ def test_tokens_are_read_from_files_of_one_line(secrets_in):
 def test_a_token_that_is_none(secrets_in, content, words):
     folder = secrets_in(application=content, operator="o" * 20)
     with pytest.raises(ValueError, match=words):
-        door(from_data({**MINIMAL, **TOKENS}), folder)
+        read_http_settings(settings_from_data({**MINIMAL, **TOKENS}), folder)
 
 
 def test_a_token_that_others_can_read_and_one_that_is_not_there(secrets_in):
     folder = secrets_in(application="a" * 20)
     (folder / "application").chmod(0o640)
     with pytest.raises(ValueError, match=r"http_token: .* chmod 600"):
-        door(from_data({**MINIMAL, "http_token": "application"}), folder)
+        read_http_settings(settings_from_data({**MINIMAL, "http_token": "application"}), folder)
     with pytest.raises(ValueError, match=r"operator_token: .*No such file"):
-        door(from_data({**MINIMAL, "operator_token": "operator"}), folder)
+        read_http_settings(settings_from_data({**MINIMAL, "operator_token": "operator"}), folder)

@@ -7,7 +7,11 @@ import pytest
 
 from posse import families
 from posse.live.agent.verdicts import Stop
-from posse.live.config.experiment_settings import ExperimentSettings, experiment_from_data, refusal
+from posse.live.config.experiment_settings import (
+    ExperimentSettings,
+    experiment_from_data,
+    find_conflict,
+)
 
 KNOWN = families.Bernoulli()
 UNKNOWN = families.GaussianUnknownVariance()
@@ -17,13 +21,13 @@ KEYS = {each.name for each in fields(ExperimentSettings)}
 def expected(family, exchange, sites, half_life, stop):
     """The sentence of a cell, worked out by hand from the pairs that do not go together."""
     if sites != "alike" and exchange == "flows":
-        return "needs exchange 'origins': flows do not record the origin of evidence"
+        return "needs exchange 'origins': flows do not know evidence by site"
     if sites != "alike" and half_life:
-        return "drifting means look the same as sites that differ"
+        return "drifting means look like sites that differ"
     if sites != "alike" and family is UNKNOWN:
         return "needs a family with a known variance of rewards"
     if stop and half_life:
-        return "drifting means have no final winner"
+        return "drifting means have no lasting winner"
     if stop and family is UNKNOWN:
         return "with a nuisance parameter beside the mean there is no martingale to stop by"
     return None
@@ -45,7 +49,7 @@ CELLS = list(
 def test_every_cell_is_constructed_or_refused_with_its_sentence(cell, late):
     family, exchange, sites, half_life, stop = cell
     wanted = expected(*cell)
-    said = refusal(family, exchange, sites=sites, half_life=half_life, stop=stop)
+    said = find_conflict(family, exchange, sites=sites, half_life=half_life, stop=stop)
     assert (said is None) == (wanted is None)
     assert wanted is None or wanted in said
     chosen = {"sites": sites, "half_life": half_life, "stop": stop}
@@ -60,7 +64,7 @@ def test_every_cell_is_constructed_or_refused_with_its_sentence(cell, late):
         with pytest.raises(ValueError, match=wanted):
             ExperimentSettings(**values)
     else:
-        assert ExperimentSettings(**values).agent().choose()[0] in ("red", "green")
+        assert ExperimentSettings(**values).make_agent().choose()[0] in ("red", "green")
 
 
 PLAIN = {"arms": ["red", "green"], "family": "bernoulli"}
@@ -69,7 +73,7 @@ PLAIN = {"arms": ["red", "green"], "family": "bernoulli"}
 def test_stop_from_plain_data():
     settings = experiment_from_data({**PLAIN, "stop": {"tolerance": 0.01}})
     assert settings.stop == Stop(error=0.05, tolerance=0.01)
-    assert settings.agent().stop == settings.stop
+    assert settings.make_agent().stop == settings.stop
 
 
 @pytest.mark.parametrize(
@@ -90,7 +94,7 @@ def test_a_bad_stop_is_refused_by_name(stop, words):
 
 def test_only_with_stop_does_the_window_keep_agents_apart():
     def fingerprint(**keys):
-        return experiment_from_data({**PLAIN, **keys}).agent().fingerprint
+        return experiment_from_data({**PLAIN, **keys}).make_agent().fingerprint
 
     plain = fingerprint()
     assert fingerprint(reward_window=60) == plain

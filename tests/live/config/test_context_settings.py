@@ -9,8 +9,8 @@ import pytest
 
 from posse.contexts import Contexts
 from posse.live.agent.verdicts import Stop
-from posse.live.config.agent_settings import from_data, read_settings
-from posse.live.config.experiment_settings import experiment_from_data, refusal
+from posse.live.config.agent_settings import read_settings, settings_from_data
+from posse.live.config.experiment_settings import experiment_from_data, find_conflict
 from posse.live.exchange.origins import Origins
 from tests.live.several import Several, table
 from tests.live.visits import SCHEMA, TABLES
@@ -52,9 +52,9 @@ def test_a_file_with_contexts(tmp_path):
     assert read["checkout"].family.rate == 0.03
     countries = ("de", "fr", "it", "at")
     assert read["basket"].context.columns[1:] == tuple(f"country={each}" for each in countries)
-    assert read["basket"].agent().family.features == 5
+    assert read["basket"].make_agent().family.features == 5
     assert read["banner"].context is None
-    agent = read["checkout"].agent()
+    agent = read["checkout"].make_agent()
     assert agent.context.n_features == agent.family.features == 8
     assert isinstance(agent.exchange, Origins)
 
@@ -65,7 +65,7 @@ def test_a_file_with_contexts(tmp_path):
         ({"context": None, "family": "bernoulli"}, "^context must be a table such as"),
         ({"context": {}}, r"^context must be a table such as country = \[\"de\", \"fr\"\], got {}"),
         ({"context": 3}, "^context must be a table such as"),
-        ({"family": "bernoulli"}, "^context is not for family 'bernoulli'"),
+        ({"family": "bernoulli"}, "^context does not go with family 'bernoulli'"),
         ({"family": {"name": "logistic"}}, "^family.rate is missing"),
         ({"family": {"name": "logistic", "rate": 3}}, "^family.rate must be"),
         ({"family": {"name": "logstic", "rate": 0.1}}, "did you mean 'logistic'"),
@@ -82,9 +82,9 @@ def test_a_file_with_contexts(tmp_path):
             {"arms": [f"arm{n}" for n in range(300)]},
             "^context has 8 columns and there are 300 arms",
         ),
-        ({"exchange": "flows"}, "^contexts need exchange 'origins': under flows no honest"),
+        ({"exchange": "flows"}, "^contexts need exchange 'origins': flows give no honest"),
         ({"sites": "differ"}, "make the site a category of the context instead$"),
-        ({"stop": {}}, "^stop does not go with a context: .* see expected_loss$"),
+        ({"stop": {}}, "^stop does not go with a context, .* see expected_loss instead$"),
         ({"default_reward": 2, "reward_window": 5}, "^default_reward: reward must be"),
         ({"family": TABLES["linear"]}, "^reward_range must be given for family 'linear'"),
     ],
@@ -99,17 +99,22 @@ def test_a_mistake_is_refused_at_the_start_in_a_sentence_that_names_the_key(chan
 def test_the_sentences_of_worlds():
     family = experiment_from_data(LOGISTIC).family
     plain = {"sites": "alike", "half_life": None, "stop": None}
-    assert refusal(family, "origins", **plain) is None
-    assert refusal(family, "origins", **{**plain, "half_life": 3600.0}) is None
-    assert "need exchange 'origins'" in refusal(family, "flows", **plain)
-    assert "its own best arm" in refusal(family, "origins", **{**plain, "stop": Stop()})
-    assert "category of the context" in refusal(family, "origins", **{**plain, "sites": 0.1})
+    assert find_conflict(family, "origins", **plain) is None
+    assert find_conflict(family, "origins", **{**plain, "half_life": 3600.0}) is None
+    assert "need exchange 'origins'" in find_conflict(family, "flows", **plain)
+    assert "its own best arm" in find_conflict(family, "origins", **{**plain, "stop": Stop()})
+    assert "category of the context" in find_conflict(family, "origins", **{**plain, "sites": 0.1})
 
 
 def test_names_that_are_markup_are_names():
     odd = {"<b>x</b>": ["<script>", "a b"], "ja/nein": "flag"}
-    agent = experiment_from_data({**LOGISTIC, "context": odd}).agent()
-    assert agent.features({"<b>x</b>": "<script>", "ja/nein": True}).x.tolist() == [1, 1, 0, 1]
+    agent = experiment_from_data({**LOGISTIC, "context": odd}).make_agent()
+    assert agent.encode_context({"<b>x</b>": "<script>", "ja/nein": True}).x.tolist() == [
+        1,
+        1,
+        0,
+        1,
+    ]
 
 
 def test_another_schema_needs_another_experiment(tmp_path):
@@ -117,9 +122,7 @@ def test_another_schema_needs_another_experiment(tmp_path):
     world = Several(tmp_path).start(**both)
     try:
         other = {**LOGISTIC, "context": {**SCHEMA, "more": "flag"}}
-        with pytest.raises(
-            ValueError, match=r"^context of the experiment default cannot be changed"
-        ):
+        with pytest.raises(ValueError, match=r"^context of the experiment default cannot change"):
             world.nodes["a"].reload(world.read_settings(table("a", ["default"], **other)))
         world.nodes["a"].stop()
         with pytest.raises(ValueError, match="another"):
@@ -138,7 +141,7 @@ def test_another_schema_at_a_neighbour_is_refused_and_shown(tmp_path):
         only = world.nodes["a"].experiment()
         only.reward(only.decide(context=context).id, 1.0)
         world.tick(4)
-        assert world.nodes["b"].network()["refused"]["another fingerprint"] > 0
+        assert world.nodes["b"].network()["refused"]["fingerprint_mismatch"] > 0
         assert world.pulls("b", "default") == 0
     finally:
         world.close()
@@ -160,8 +163,8 @@ def test_who_would_fill_the_network_is_told(columns, tick, warned, tmp_path, cap
 def test_the_page_says_so():
     page = (Path(__file__).parents[3] / "docs" / "contexts-live.md").read_text()
     (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    (settings,) = from_data(tomllib.loads(block)).experiments.values()
-    assert settings.agent().context.n_features == 10
+    (settings,) = settings_from_data(tomllib.loads(block)).experiments.values()
+    assert settings.make_agent().context.n_features == 10
     for wish in ({"exchange": "flows"}, {"sites": "differ"}, {"stop": {}}):
         with pytest.raises(ValueError, match=r"context") as refused:
             experiment_from_data({**LOGISTIC, **wish})
@@ -169,5 +172,5 @@ def test_the_page_says_so():
 
 
 def test_top_level_settings_of_one_experiment():
-    settings = from_data({"name": "a", **LOGISTIC})
+    settings = settings_from_data({"name": "a", **LOGISTIC})
     assert settings.experiments["default"].context == Contexts(SCHEMA)

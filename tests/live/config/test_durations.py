@@ -2,7 +2,7 @@
 
 import pytest
 
-from posse.live.config.experiment_settings import seconds
+from posse.live.config.experiment_settings import parse_seconds
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from posse.live.config.experiment_settings import seconds
     ],
 )
 def test_a_number_and_a_unit_are_seconds(written, meant):
-    assert seconds("half_life", written) == meant
+    assert parse_seconds("half_life", written) == meant
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ def test_a_number_and_a_unit_are_seconds(written, meant):
 )
 def test_another_text_is_refused_with_what_is_allowed(wrong):
     with pytest.raises(ValueError, match=r"half_life must be seconds, or .*14 days.*got") as error:
-        seconds("half_life", wrong)
+        parse_seconds("half_life", wrong)
     assert str(error.value).endswith(repr(wrong))
 
 
 @pytest.mark.parametrize("wrong", [0, -3, True, float("nan"), None, [1]])
 def test_another_value_is_refused_too(wrong):
     with pytest.raises(ValueError, match="half_life must be"):
-        seconds("half_life", wrong)
+        parse_seconds("half_life", wrong)

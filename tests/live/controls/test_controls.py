@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posse.live.controls.controls import REPEAT, Control, ControlMessage, Controls
-from posse.live.controls.records import AHEAD, MOST
+from posse.live.controls.controls import REPEAT_SECONDS, Control, ControlMessage, Controls
+from posse.live.controls.records import AHEAD, MOST_STEPS
 from posse.live.messaging.wire import Codec
-from posse.live.security.certificates import Files
-from posse.live.security.signatures import signer, voucher
+from posse.live.security.certificates import CertificateFiles
+from posse.live.security.signatures import make_signer, make_voucher
 from posse.live.store import Conflict
 from tests.live.loopback import certified, issue_for
 
@@ -50,125 +50,125 @@ def record(version, signer="berlin", pinned="green", **other):
 
 
 def acting(made, arms=ARMS):
-    status = made.status(arms)
+    status = made.describe_status(arms)
     return status["pinned"], status["paused"]
 
 
 def test_what_may_be_played():
     made = controls("berlin")
-    assert made.allowed(ARMS, None) == ARMS
-    assert not made.acts
+    assert made.filter_arms(ARMS, None) == ARMS
+    assert not made.has_effect
     assert made.pin("green", ARMS).version == 1
-    assert made.allowed(ARMS, None) == made.allowed(ARMS, ["green", "red"]) == ["green"]
+    assert made.filter_arms(ARMS, None) == made.filter_arms(ARMS, ["green", "red"]) == ["green"]
     with pytest.raises(Conflict, match="'green' is pinned in the whole network by berlin"):
-        made.allowed(ARMS, ["red"])
-    assert made.allowed(ARMS, ["pink"]) == ["pink"]  # the agent knows what is wrong with it
+        made.filter_arms(ARMS, ["red"])
+    assert made.filter_arms(ARMS, ["pink"]) == ["pink"]  # the agent knows what is wrong with it
     made.pause("green", ARMS)  # which ends the pin: the last word counts
     assert acting(made) == (None, ["green"])
-    assert made.allowed(ARMS, ["blue", "green"]) == ["blue"]
+    assert made.filter_arms(ARMS, ["blue", "green"]) == ["blue"]
     with pytest.raises(Conflict, match="no arm is left to play: 'green' is paused"):
-        made.allowed(ARMS, ["green"])
+        made.filter_arms(ARMS, ["green"])
     made.pause("red", ARMS)
     made.resume("green", ARMS)
     assert acting(made) == (None, ["red"])
     made.pin("red", ARMS)  # which ends the pause
     assert acting(made) == ("red", [])
     assert made.resume(None, ARMS).version == 6
-    assert made.allowed(ARMS, None) == ARMS
+    assert made.filter_arms(ARMS, None) == ARMS
 
 
 def test_an_arm_unknown_here():
     made = controls("berlin")
     for command in (made.pin, made.pause, made.resume):
-        with pytest.raises(Conflict, match="no arm 'pink' here: there are 'red', 'green'"):
+        with pytest.raises(Conflict, match="unknown arm 'pink': the arms here are 'red', 'green'"):
             command("pink", ARMS)
     assert made.version == 0
     # another agent may have it: the record is kept and passed on, and does nothing here
     far = record(1, pinned="pink", paused=("blue", "grey"))
-    assert made.take(far, NOW) is None
-    assert made.allowed(ARMS, None) == ["red", "green"]
-    assert made.status(ARMS)["unknown"] == ["grey", "pink"]
-    assert made.message() == ControlMessage((far,))
-    assert made.allowed([*ARMS, "pink"], None) == ["pink"]
+    assert made.accept_control(far, NOW) is None
+    assert made.filter_arms(ARMS, None) == ["red", "green"]
+    assert made.describe_status(ARMS)["unknown"] == ["grey", "pink"]
+    assert made.make_message() == ControlMessage((far,))
+    assert made.filter_arms([*ARMS, "pink"], None) == ["pink"]
     made.resume("pink", ARMS)
-    assert made.status(ARMS)["unknown"] == ["grey"]
+    assert made.describe_status(ARMS)["unknown"] == ["grey"]
 
 
 @pytest.mark.parametrize("options", [{"operators": ()}, {"sign": False}])
 def test_without_operators_or_certificates_it_acts_here_only(options):
     made = controls("berlin", **options)
-    assert not made.operator
+    assert not made.is_operator
     control = made.pin("green", ARMS)
     assert control.signature == b""
-    assert made.allowed(ARMS, None) == ["green"]
+    assert made.filter_arms(ARMS, None) == ["green"]
     assert made.tick(["paris"], NOW) == []
-    assert made.message() == ControlMessage(())
-    assert made.status(ARMS)["here"]["pinned"] == "green"
-    assert made.take(record(1), NOW) == "a control of an agent that is no operator here"
+    assert made.make_message() == ControlMessage(())
+    assert made.describe_status(ARMS)["here"]["pinned"] == "green"
+    assert made.accept_control(record(1), NOW) == "control_not_from_operator"
 
 
 def test_what_is_set_here_acts_on_top_of_the_networks():
     made = controls("paris")
     made.pin("red", ARMS)
-    made.take(record(1, pinned="green", paused=("blue",)), NOW)
+    made.accept_control(record(1, pinned="green", paused=("blue",)), NOW)
     assert acting(made) == ("red", ["blue"])  # a pin here goes first, pauses add up
     with pytest.raises(Conflict, match="'blue' is paused in the whole network by berlin"):
         made.pin("blue", ARMS)
     for arm in ("green", "blue"):
-        with pytest.raises(Conflict, match="by an operator only"):
+        with pytest.raises(Conflict, match="only an operator can"):
             made.resume(arm, ARMS)
     made.pause("green", ARMS)
-    made.take(record(2, pinned="green"), NOW)
+    made.accept_control(record(2, pinned="green"), NOW)
     with pytest.raises(Conflict, match="'red' is pinned at this agent alone, 'green' is paused at"):
-        made.allowed(ARMS, ["green"])
+        made.filter_arms(ARMS, ["green"])
     made.resume(None, ARMS)
     assert acting(made) == ("green", [])  # the network's again
     # a paused arm is never played, whoever pinned it
     made.pin("red", ARMS)
-    made.take(record(3, pinned="", paused=("red",)), NOW)
+    made.accept_control(record(3, pinned="", paused=("red",)), NOW)
     with pytest.raises(Conflict, match="no arm is left"):
-        made.allowed(ARMS, None)
+        made.filter_arms(ARMS, None)
 
 
 def test_an_operators_command_is_the_last_word_at_its_own_agent():
     made = controls("berlin", operators=())
     made.pin("red", ARMS)
-    made.configure(["berlin"], sign_as("berlin"), vouch)
+    made.configure_operators(["berlin"], sign_as("berlin"), vouch)
     assert acting(made) == ("red", [])
     made.pin("green", ARMS)
     assert acting(made) == ("green", [])
-    assert made.status(ARMS)["here"] is None
+    assert made.describe_status(ARMS)["here"] is None
 
 
 def test_every_change_is_logged_with_its_experiment(caplog):
     made = controls("paris", experiment="banner")
-    made.take(signed(Control("shop", "banner", 1, "berlin", "green")), NOW)
-    made.take(signed(Control("shop", "banner", 1, "berlin", "green")), NOW)  # nothing new
+    made.accept_control(signed(Control("shop", "banner", 1, "berlin", "green")), NOW)
+    made.accept_control(signed(Control("shop", "banner", 1, "berlin", "green")), NOW)  # nothing new
     made.pause("blue", ARMS)
-    made.configure(["rome"], sign_as("paris"), vouch)
+    made.configure_operators(["rome"], sign_as("paris"), vouch)
     assert [record.experiment for record in caplog.records] == ["banner"] * 3
     taken, here, lifted = caplog.messages
     assert taken == "'green' is pinned in the whole network by berlin (version 1 of berlin)"
     assert "'blue' is paused at this agent alone" in here
-    assert lifted == "what berlin set is lifted: it is no operator any more"
+    assert lifted == "controls of berlin are removed: it is no longer an operator"
 
 
 def test_a_repeated_request_makes_no_new_version():
     made = controls("berlin")
     assert made.pin("green", ARMS) is made.pin("green", ARMS)
-    made.take(record(2, "rome"), NOW)
+    made.accept_control(record(2, "rome"), NOW)
     assert made.pin("green", ARMS).version == 3  # rome may leave; this is berlin's own word
 
 
 def test_a_restart_forgets_nothing_of_the_network():
     """Also where the settings are told after the state, and no neighbour is there to ask."""
     made = controls("paris")
-    made.take(record(1), NOW)
+    made.accept_control(record(1), NOW)
     made.pause("blue", ARMS)
     again = Controls("shop", "default", "paris")
     again.restore(made.state())
     assert acting(again) == (None, ["blue"])  # nobody is named yet
-    again.configure(["berlin"], sign_as("paris"), vouch)
+    again.configure_operators(["berlin"], sign_as("paris"), vouch)
     assert acting(again) == ("green", ["blue"])
     assert again.state() == made.state()
     other = controls("paris", operators=["rome"])
@@ -177,15 +177,15 @@ def test_a_restart_forgets_nothing_of_the_network():
 
 
 LIARS = {
-    "no operator": (record(5, "paris"), "no operator"),
+    "no operator": (record(5, "paris"), "operator"),
     "another's name": (signed(Control("shop", "default", 5, "rome", "red"), "paris"), "signature"),
     "changed": (dataclasses.replace(record(5), pinned="red"), "signature"),
     "unsigned": (dataclasses.replace(record(5), signature=b""), "signature"),
-    "ended": (signed(record(5), until=NOW - 1), "not valid now"),
+    "ended": (signed(record(5), until=NOW - 1), "certificate_invalid"),
     "other experiment": (signed(Control("shop", "ads", 5, "berlin", "red")), "experiment"),
-    "other network": (signed(Control("mall", "default", 5, "berlin", "red")), "another network"),
-    "too far": (record(1 + AHEAD + 1), "too far ahead"),
-    "much too far": (record(10**18), "too far ahead"),
+    "other network": (signed(Control("mall", "default", 5, "berlin", "red")), "wrong_network"),
+    "too far": (record(1 + AHEAD + 1), "version_too_high"),
+    "much too far": (record(10**18), "version_too_high"),
     "beyond the wire": (record(2**63 - 1), "malformed"),
     "version 0": (record(0), "malformed"),
     "unsorted": (record(5, paused=("red", "blue")), "malformed"),
@@ -201,17 +201,17 @@ LIARS = {
 def test_liars_change_nothing(liar):
     control, reason = LIARS[liar]
     made = controls("rome")
-    assert made.take(record(1), NOW) is None
-    before, message = acting(made), made.message().controls[-1]
-    assert reason in made.take(control, NOW)
+    assert made.accept_control(record(1), NOW) is None
+    before, message = acting(made), made.make_message().controls[-1]
+    assert reason in made.accept_control(control, NOW)
     assert reason in made.receive("paris", ControlMessage((control, control)), NOW)[0]
     assert acting(made) == before == ("green", [])
-    assert made.message().controls[-1] == message or liar == "ended"
+    assert made.make_message().controls[-1] == message or liar == "ended"
     # and no operator is kept from a next version, which all take
     after = made.pause("blue", ARMS)
     other = controls("berlin")
-    assert [other.take(each, NOW) for each in made.message().controls][-1] is None
-    assert other.status(ARMS)["network"]["version"] == after.version
+    assert [other.accept_control(each, NOW) for each in made.make_message().controls][-1] is None
+    assert other.describe_status(ARMS)["network"]["version"] == after.version
 
 
 def test_work_for_one_forged_signature_a_message():
@@ -224,7 +224,7 @@ def test_work_for_one_forged_signature_a_message():
     made = Controls("shop", "default", "rome", operators=["berlin"], vouch=counting)
     forged = [dataclasses.replace(record(n), signature=b"x") for n in range(1, 90)]
     assert made.receive("paris", ControlMessage(tuple(forged)), NOW) == [
-        "a control with a bad signature"
+        "control_signature_invalid"
     ]
     assert len(asked) == 1
     made.receive("paris", ControlMessage((record(1),) * 50), NOW)
@@ -250,7 +250,7 @@ def test_all_agree_whatever_the_order_repetition_and_loss(steps, random):
     for name, command, arm, other in steps:
         agent = agents[name]
         if command == "hear":
-            agent.receive(other, agents[other].message(), NOW)
+            agent.receive(other, agents[other].make_message(), NOW)
         elif command == "restart":
             agents[name] = again = controls(name)
             again.restore(agent.state())
@@ -260,13 +260,15 @@ def test_all_agree_whatever_the_order_repetition_and_loss(steps, random):
                 control = getattr(agent, command)(arm, ARMS)
             except Conflict:
                 continue
-            made += [control] if agent.operator else []
+            made += [control] if agent.is_operator else []
     for agent in agents.values():
         for control in random.sample(made, len(made)) + made[: len(made) // 2]:
-            assert agent.take(control, NOW) is None
+            assert agent.accept_control(control, NOW) is None
     best = max(made, key=lambda control: control.rank, default=None)
-    assert {agent._held for agent in agents.values()} == {best}
-    assert len({json.dumps(agent.status(ARMS)["network"]) for agent in agents.values()}) == 1
+    assert {agent._network_record for agent in agents.values()} == {best}
+    assert (
+        len({json.dumps(agent.describe_status(ARMS)["network"]) for agent in agents.values()}) == 1
+    )
 
 
 def test_one_version_made_twice_after_a_disk_was_set_back():
@@ -278,7 +280,7 @@ def test_one_version_made_twice_after_a_disk_was_set_back():
     assert first.version == second.version
     for agent, order in ((rome, (first, second)), (paris, (second, first))):
         for control in order:
-            assert agent.take(control, NOW) is None
+            assert agent.accept_control(control, NOW) is None
     assert acting(rome) == acting(paris)
 
 
@@ -289,21 +291,23 @@ def test_whoever_joins_late_reaches_a_high_version_by_steps():
         berlin.pin("red", ARMS)
         berlin.pause("red", ARMS)
     assert berlin.version == 3500
-    assert 3 <= len(berlin.message().controls) <= 8
+    assert 3 <= len(berlin.make_message().controls) <= 8
     late = controls("oslo")
-    assert late.take(berlin.message().controls[-1], NOW) == "a control too far ahead"
-    assert late.receive("berlin", berlin.message(), NOW) == []
+    assert (
+        late.accept_control(berlin.make_message().controls[-1], NOW) == "control_version_too_high"
+    )
+    assert late.receive("berlin", berlin.make_message(), NOW) == []
     assert acting(late) == acting(berlin) == (None, ["red"])
     # also where the certificates of the steps have ended meanwhile, and by way of a relay
-    *steps, last = berlin.message().controls
+    *steps, last = berlin.make_message().controls
     later = controls("oslo")
     old = tuple(signed(step, until=NOW - 1) for step in steps)
     assert set(later.receive("berlin", ControlMessage((*old, last)), NOW)) == {
-        "a control whose certificate is not valid now"
+        "control_certificate_invalid"
     }
     assert acting(later) == (None, ["red"])
     relayed = controls("paris")
-    relayed.receive("oslo", later.message(), NOW)
+    relayed.receive("oslo", later.make_message(), NOW)
     assert acting(relayed) == (None, ["red"])
 
 
@@ -313,8 +317,8 @@ def test_whatever_versions_there_were_a_newcomer_gets_to_the_last(jumps):
     version = 0
     for jump in jumps:
         version += jump
-        assert made.take(record(version), NOW) is None
-    message = made.message()
+        assert made.accept_control(record(version), NOW) is None
+    message = made.make_message()
     assert late.receive("rome", message, NOW) == []
     assert late.version == made.version == version
     # no more than needed: any two gaps in a row are longer than one may be
@@ -326,26 +330,26 @@ def test_an_operator_gone_mad_is_forgotten_when_it_is_no_longer_named():
     """It can use up the steps, but not for ever."""
     made = controls("rome")
     made.pin("green", ARMS)
-    for step in range(1, 2 * MOST):
-        made.take(record(1 + step * AHEAD, "berlin", "red"), NOW)
-    assert made.version <= (MOST + 1) * AHEAD
-    with pytest.raises(Conflict, match="no more fit"):
+    for step in range(1, 2 * MOST_STEPS):
+        made.accept_control(record(1 + step * AHEAD, "berlin", "red"), NOW)
+    assert made.version <= (MOST_STEPS + 1) * AHEAD
+    with pytest.raises(Conflict, match="start a new experiment"):
         [made.pause(arm, ARMS) for _ in range(AHEAD) for arm in ARMS]
-    made.configure(["rome"], sign_as("rome"), vouch)
+    made.configure_operators(["rome"], sign_as("rome"), vouch)
     assert acting(made) == (None, [])
     assert made.pin("green", ARMS).version < 3000
-    assert made.take(record(1 + AHEAD, "berlin", "red"), NOW) is not None
+    assert made.accept_control(record(1 + AHEAD, "berlin", "red"), NOW) is not None
 
 
 def test_large_steps_are_sent_in_turn():
     arms = sorted(f"{n:0>199}" for n in range(800))
     made = controls("rome")
     for n in range(1, 8):
-        assert made.take(record(n * 900, paused=tuple(arms)), NOW) is None
+        assert made.accept_control(record(n * 900, paused=tuple(arms)), NOW) is None
     late = controls("oslo")
     sizes = []
     for _ in range(10):
-        message = made.message()
+        message = made.make_message()
         sizes.append(len(Codec(ControlMessage).encode(message)))
         late.receive("rome", message, NOW)
     assert max(sizes) < 700_000
@@ -355,29 +359,31 @@ def test_large_steps_are_sent_in_turn():
 def test_a_renewed_certificate_signs_anew():
     berlin, rome = controls("berlin"), controls("rome")
     berlin.pin("green", ARMS)
-    rome.receive("berlin", berlin.message(), NOW)
+    rome.receive("berlin", berlin.make_message(), NOW)
     later = 2500.0
     late = controls("oslo")
-    assert "not valid now" in late.receive("rome", rome.message(), later)[0]
-    berlin.configure(["berlin", "rome"], sign_as("berlin", until=9000.0), vouch)
+    assert "certificate_invalid" in late.receive("rome", rome.make_message(), later)[0]
+    berlin.configure_operators(["berlin", "rome"], sign_as("berlin", until=9000.0), vouch)
     assert berlin.version == 1
-    old = rome.message()
-    assert rome.receive("berlin", berlin.message(), later) == []
-    assert rome.message() == berlin.message() != old
-    assert late.receive("rome", rome.message(), later) == []
+    old = rome.make_message()
+    assert rome.receive("berlin", berlin.make_message(), later) == []
+    assert rome.make_message() == berlin.make_message() != old
+    assert late.receive("rome", rome.make_message(), later) == []
     rome.receive("oslo", old, NOW)  # the old signature does not come back
-    assert rome.message() == berlin.message()
+    assert rome.make_message() == berlin.make_message()
 
 
 def test_what_is_sent_when():
     berlin = controls("berlin")
     assert berlin.tick(["rome", "paris"], 0.0) == []
     berlin.pin("green", ARMS)
-    message = berlin.message()
+    message = berlin.make_message()
     assert berlin.tick(["rome", "paris"], 1.0) == [("rome", message), ("paris", message)]
     assert berlin.tick(["rome", "oslo"], 2.0) == [("oslo", message)]  # a new neighbour
-    assert berlin.tick(["rome"], 1.0 + REPEAT) == [("rome", message)]  # it may have been lost
-    assert berlin.tick(["rome"], 2.0 + REPEAT) == []
+    assert berlin.tick(["rome"], 1.0 + REPEAT_SECONDS) == [
+        ("rome", message)
+    ]  # it may have been lost
+    assert berlin.tick(["rome"], 2.0 + REPEAT_SECONDS) == []
     assert berlin.tick(["rome"], 5.0) == [("rome", message)]  # a clock that was set back
     berlin.receive("rome", ControlMessage(()), 6.0)  # rome has lost its disk
     assert berlin.tick(["rome"], 6.0) == [("rome", message)]
@@ -415,26 +421,34 @@ def test_real_certificates(tmp_path):
     now = time.time()
     berlin, paris = (
         Controls("shop", "default", name, operators=["berlin"],
-                 sign=signer(Files.of(folder, name)), vouch=voucher(Files.of(folder, name)))
+                 sign=make_signer(CertificateFiles.in_folder(folder, name)),
+                 vouch=make_voucher(CertificateFiles.in_folder(folder, name)))
         for name in ("berlin", "paris")
     )  # fmt: skip
     berlin.pin("green", ARMS)
-    assert paris.receive("berlin", berlin.message(), now) == []
-    assert paris.allowed(ARMS, None) == ["green"]
+    assert paris.receive("berlin", berlin.make_message(), now) == []
+    assert paris.filter_arms(ARMS, None) == ["green"]
     # over, or not begun: nothing is taken, though the signature is good
     for lifetime, late in ((timedelta(seconds=-10), 0.0), (timedelta(days=1), -7200.0)):
-        sign = signer(issue_for(folder, "berlin", lifetime, "other"))
-        berlin.configure(["berlin"], sign, voucher(Files.of(folder, "berlin")))
+        sign = make_signer(issue_for(folder, "berlin", lifetime, "other"))
+        berlin.configure_operators(
+            ["berlin"], sign, make_voucher(CertificateFiles.in_folder(folder, "berlin"))
+        )
         berlin.pause("red", ARMS)
         fresh = Controls("shop", "default", "rome", operators=["berlin"], vouch=paris._vouch)
-        assert "not valid now" in fresh.receive("berlin", berlin.message(), now + late)[-1]
-        assert not fresh.acts
+        assert (
+            "certificate_invalid" in fresh.receive("berlin", berlin.make_message(), now + late)[-1]
+        )
+        assert not fresh.has_effect
     # a certificate of paris does not speak for berlin, nor one of another authority
     control = Control("shop", "default", 2, "berlin", "red")
     strangers = certified(tmp_path / "strangers", "berlin")
-    for files in (Files.of(folder, "paris"), Files.of(strangers, "berlin")):
-        forged = dataclasses.replace(control, signature=signer(files)(control.content))
-        assert paris.take(forged, now) == "a control with a bad signature"
+    for files in (
+        CertificateFiles.in_folder(folder, "paris"),
+        CertificateFiles.in_folder(strangers, "berlin"),
+    ):
+        forged = dataclasses.replace(control, signature=make_signer(files)(control.content))
+        assert paris.accept_control(forged, now) == "control_signature_invalid"
     for damaged in (b"", b"\0" * 4, b"\xff" * 200, forged.signature[:50]):
         forged = dataclasses.replace(control, signature=damaged)
-        assert paris.take(forged, now) == "a control with a bad signature"
+        assert paris.accept_control(forged, now) == "control_signature_invalid"

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from posse.live.controls.controls import REPEAT
+from posse.live.controls.controls import REPEAT_SECONDS
 from posse.live.demo.fleet import Fleet
 from posse.live.store import Conflict
 from tests.live.loopback import certified
@@ -48,11 +48,11 @@ class Line(Fleet):
             for node in self.nodes.values():
                 node.tick()
             self.network.step()
-            self.now += REPEAT  # so that what was lost is said again
+            self.now += REPEAT_SECONDS  # so that what was lost is said again
 
     def pinned(self, experiment="default"):
         return {
-            name: node.experiment(experiment).controlled()["pinned"]
+            name: node.experiment(experiment).control_status()["pinned"]
             for name, node in self.nodes.items()
         }
 
@@ -88,7 +88,7 @@ def test_an_operators_pin_reaches_all_and_outlives_restarts(line, exchange):
     line.nodes["berlin"].resume("default")
     line.play()
     assert line.pinned() == dict.fromkeys(NAMES)
-    assert line.nodes["rome"].experiment("default").controlled()["network"]["version"] == 2
+    assert line.nodes["rome"].experiment("default").control_status()["network"]["version"] == 2
     assert all("control" not in reason for reason in line.nodes["rome"].network()["refused"])
 
 
@@ -107,7 +107,7 @@ def test_an_operator_whom_others_do_not_name_is_refused_and_counted(line):
     line.nodes["berlin"].pin("default", "green")
     line.play()
     assert line.pinned() == {"berlin": "green", "paris": None, "rome": None}
-    reason = "a control of an agent that is no operator here"
+    reason = "control_not_from_operator"
     assert line.nodes["paris"].network()["refused"][reason] > 0
 
 

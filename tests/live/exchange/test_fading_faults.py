@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
 from posse.live.exchange import Flows, Origins
-from posse.live.exchange.epochs import shifted
+from posse.live.exchange.epochs import shift_ledger
 from posse.live.exchange.ledger import minus, plus, total
 from tests.live.exchange.drift import DriftingWorld
 from tests.live.exchange.machine import Faults
@@ -42,8 +42,8 @@ class FadingFlows(FadingFaults):
                 other, opposite = agents[peer].records().get(identity, (0, {}))
                 assert abs(version - other) <= 1
                 epoch = max(agent.epoch, agents[peer].epoch)
-                mine = shifted(flow, epoch - agent.epoch)
-                theirs = shifted(opposite, epoch - agents[peer].epoch)
+                mine = shift_ledger(flow, epoch - agent.epoch)
+                theirs = shift_ledger(opposite, epoch - agents[peer].epoch)
                 assert version != other or not plus(mine, theirs)
 
     def teardown(self):

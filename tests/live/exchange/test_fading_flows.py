@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from posse.live.exchange import Flows
-from posse.live.exchange.epochs import AHEAD, JUMPED, shifted
+from posse.live.exchange.epochs import AHEAD, JUMPED, shift_ledger
 from posse.live.exchange.ledger import minus, negative, plus
 from posse.live.exchange.quanta import PER_UNIT
 from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
@@ -48,7 +48,7 @@ def test_a_step_that_crosses_an_epoch_arrives_as_its_half():
     world.pass_epoch()
     world.deliver(0)
     assert world.agents[mirror].epoch == world.agents[owner].epoch + 1
-    assert flow(world, mirror) == negative(shifted(before, 1)) != {}
+    assert flow(world, mirror) == negative(shift_ledger(before, 1)) != {}
     world.network.clear()
     world.agents[owner].tick(world.now)
     assert flow(world, owner) == negative(flow(world, mirror))
@@ -58,7 +58,7 @@ def test_a_message_of_the_next_epoch_takes_us_along():
     world, owner, mirror = step_under_way()
     ((_, _, message),) = world.network
     mirrors = world.agents[mirror]
-    ahead = replace(message, epoch=message.epoch + 1, flow=shifted(message.flow, 1))
+    ahead = replace(message, epoch=message.epoch + 1, flow=shift_ledger(message.flow, 1))
     mirrors.receive(owner, ahead, world.now)
     assert mirrors.epoch == ahead.epoch
     assert flow(world, mirror) == negative(ahead.flow)

@@ -213,7 +213,7 @@ def test_rewards_that_come_after_a_restart_and_some_epochs_are_within_the_bounds
     other = wide("other", clock=lambda: now)
     exchange(again, other, now)
     assert not again.refusals
-    assert set(other.refusals) <= {"rewards of decisions that are not here yet"}
+    assert set(other.refusals) <= {"rewards_before_decisions"}
     assert other._books.entries == again._books.entries
     power, closed_power, closed_count, count = other.evidence()["a"]
     assert power / count == pytest.approx(2.5, rel=1e-3 * 2**epochs / 8)
@@ -328,7 +328,7 @@ def test_an_entry_that_goes_back_is_refused_in_any_epoch():
     me.receive("peer", message(entry(seq=1, pulls=16, epoch=1)), 3.5 * HALF_LIFE)
     less = entry(seq=2, pulls=3, epoch=3)
     me.receive("peer", message(less), 3.5 * HALF_LIFE)
-    assert me.refusals == {"goes back": 1}
+    assert me.refusals == {"sequence_regressed": 1}
     enough = replace(less, evidence={"a": (0, 4 * PER_UNIT)})
     me.receive("peer", message(enough), 3.5 * HALF_LIFE)
     assert me._books.entries[enough.key] == enough
@@ -340,7 +340,7 @@ def test_the_rate_cap_allows_for_the_weight_of_a_pull():
     me.receive("peer", message(entry(pulls=199, epoch=1)), 100.0)
     assert not me.refusals
     me.receive("peer", message(entry(seq=2, pulls=201, epoch=1)), 100.0)
-    assert me.refusals == {"more pulls than the rate allows": 1}
+    assert me.refusals == {"rate_cap_exceeded": 1}
 
 
 def test_a_clock_that_jumps_ten_epochs_ahead_destroys_no_evidence():

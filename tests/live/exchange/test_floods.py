@@ -56,7 +56,7 @@ def test_forged_signatures_end_the_work_on_a_message():
     forged = tuple(entry(f"liar {nth}") for nth in range(1400))
     mine.receive("liar", message(*forged), 0.0)
     assert len(counting.looked) == 1
-    assert mine.refusals == {"bad signature": 1}
+    assert mine.refusals == {"signature_invalid": 1}
 
 
 def test_a_bad_signature_keeps_no_good_one_out_for_ever():
@@ -137,7 +137,7 @@ def test_flows_never_say_what_no_message_can_carry():
     mine.connect("peer")
     for _ in range(5):
         mine.observe("a", (2**61, PER_UNIT))
-    assert mine.refusals == {"no room for more evidence": 3}
+    assert mine.refusals == {"evidence_full": 3}
     for _, out in mine.tick(0.0):
         CODEC.encode(out)
         assert out.level == {"a": (2**62, 2 * PER_UNIT)}

@@ -7,13 +7,13 @@ import pytest
 
 from posse.live.exchange import Flows
 from posse.live.exchange.flow_records import MOST_BOOTS, Boots
-from posse.live.exchange.ledger import each
+from posse.live.exchange.ledger import map_values
 from posse.live.exchange.quanta import PER_UNIT
 from tests.live.exchange.world import World, settled_pair, two
 
 
 def negated(ledger):
-    return each(ledger, lambda value: -value)
+    return map_values(ledger, lambda value: -value)
 
 
 def version(world, name):
@@ -133,7 +133,7 @@ def test_rule_2_of_a_message_to_an_earlier_process_nothing_is_used():
 def test_rule_2_few_boots_of_one_peer_are_remembered():
     boots = Boots()
     for boot in range(1, 100):
-        boots.learn_delayed(boot, 1, 1)
+        boots.note_message(boot, 1, 1)
     assert len(boots.last_seq) == MOST_BOOTS
     assert boots.is_repeated(99, 1)
 

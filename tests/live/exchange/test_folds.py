@@ -191,7 +191,7 @@ def test_a_malformed_fold_is_refused_and_the_others_of_the_message_are_not(chang
 def test_an_entry_of_another_layout_is_refused_by_name(layout):
     mine = agent()
     mine.receive("peer", message(entry(layout=layout), entry("third")), 0.0)
-    assert mine.refusals == {"another layout": 1}
+    assert mine.refusals == {"layout_mismatch": 1}
     assert mine.evidence() == {"a": (0, PER_UNIT)}
 
 
@@ -212,7 +212,7 @@ def test_folds_are_signed_words():
     for forged in (folding(folded=((1, 2),)), folding(floor=LATER), folding(layout=2)):
         signature = sign(signed_bytes("bernoulli", forged))
         mine.receive("peer", message(folding(signature=signature)), 0.0)
-    assert mine.refusals == {"bad signature": 3}
+    assert mine.refusals == {"signature_invalid": 3}
     mine.receive("peer", message(folding(signature=sign(signed_bytes("bernoulli", fold)))), 0.0)
     assert mine.evidence() == {"a": (0, 5 * PER_UNIT)}
 

@@ -66,7 +66,7 @@ def test_what_is_no_message_is_refused(name):
     other = {"origins": FlowsMessage, "flows": OriginsMessage}[name]
     values = dict.fromkeys((field.name for field in dataclasses.fields(other)), 0)
     for rubbish in (None, 3, "text", {}, [honest], honest.__class__, other(**values)):
-        is_refused(agent, peer, rubbish, f"no message of {name}")
+        is_refused(agent, peer, rubbish, "exchange_mismatch")
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES.values(), ids=EXCHANGES)
@@ -74,7 +74,7 @@ def test_what_is_no_message_is_refused(name):
 def test_another_fingerprint_is_refused(exchange, fingerprint):
     agent, peer, honest = linked(exchange)
     message = replace(honest, fingerprint=fingerprint)
-    is_refused(agent, peer, message, "another fingerprint")
+    is_refused(agent, peer, message, "fingerprint_mismatch")
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES.values(), ids=EXCHANGES)
@@ -163,7 +163,7 @@ def test_a_malformed_field_of_origins_is_refused(changes):
 def test_more_evidence_than_the_network_can_have_is_refused(field, sign):
     agent, peer, honest = linked(Flows)
     message = replace(honest, **{field: {"a": (0, sign * (2**40 + 1) * PER_UNIT)}})
-    is_refused(agent, peer, message, "more evidence than the network can have")
+    is_refused(agent, peer, message, "evidence_exceeds_network")
 
 
 @pytest.mark.parametrize(("end", "leads"), [(0, 1), (1, 2)], ids=["the mirror", "the owner"])
@@ -175,22 +175,22 @@ def test_a_version_that_an_honest_end_cannot_have_is_refused(end, leads):
     world.tick(peer)
     ((_, _, honest),) = world.network
     message = replace(honest, version=honest.version + leads, flow={"a": (0, 5)})
-    is_refused(world.agents[me], peer, message, "a version it cannot have")
+    is_refused(world.agents[me], peer, message, "impossible_version")
 
 
 def test_an_identity_belongs_to_one_name():
     agent, peer, honest = linked(Flows)
-    is_refused(agent, "mallory", honest, "the identity of another name")
-    is_refused(agent, peer, replace(honest, src=agent.identity), "our own identity")
+    is_refused(agent, "mallory", honest, "identity_name_mismatch")
+    is_refused(agent, peer, replace(honest, src=agent.identity), "own_identity")
 
 
 def test_a_name_has_so_many_identities_and_no_more():
     agent, peer, honest = linked(Flows)
     for nth in range(150):
         agent.receive("mallory", replace(honest, src=f"id{nth}", boot=5), 9.0)
-    assert agent.refusals == {"too many identities": 50}
+    assert agent.refusals == {"too_many_identities": 50}
     assert agent.receive(peer, honest, 9.0) is not None
-    assert agent.refusals == {"too many identities": 50}
+    assert agent.refusals == {"too_many_identities": 50}
 
 
 def test_many_boots_take_little_memory_and_the_living_process_is_found_again():

@@ -41,7 +41,7 @@ def test_both_futures_count(again, arm):
     world = snapshot_and_back(again, arm)
     for each in world.agents.values():
         assert each.evidence() == world.truth
-    assert world.all_refusals().keys() <= {"goes back"}
+    assert world.all_refusals().keys() <= {"sequence_regressed"}
 
 
 @pytest.mark.parametrize("again", [5, 20, 25])
@@ -73,7 +73,7 @@ def test_an_entry_that_goes_back_is_refused_and_its_origin_is_shown_what_is_held
     for seq, pulls in ((4, 4), (3, 6), (2, 2)):
         ((_, answer),) = mine.receive("other", message(entry(seq=seq, pulls=pulls)), 0.0)
         assert answer.entries == (entry(seq=3, pulls=5),)
-    assert mine.refusals == {"goes back": 1}
+    assert mine.refusals == {"sequence_regressed": 1}
     ((_, answer),) = mine.receive("relay", message(entry(seq=2, pulls=2)), 0.0)
     assert answer.entries == ()  # or two that differ would tell each other for ever
     assert mine.evidence() == {"a": (0, 5 * PER_UNIT)}

@@ -42,23 +42,23 @@ def changed(row, **places):
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (changed(honest(), **{f"at{D + DIAGONAL[3]}": -1}), "more evidence than its pulls allow"),
+        (changed(honest(), **{f"at{D + DIAGONAL[3]}": -1}), "evidence_exceeds_pulls"),
         (  # more beside the diagonal than on it
             changed(honest(), **{f"at{D + 1}": 10 * PER_UNIT}),
-            "more evidence than its pulls allow",
+            "evidence_exceeds_pulls",
         ),
         (  # nothing on the diagonal, something beside it
             changed(honest(), **{f"at{D + DIAGONAL[2]}": 0, f"at{D + DIAGONAL[2] + 1}": 1}),
-            "more evidence than its pulls allow",
+            "evidence_exceeds_pulls",
         ),
-        (changed(honest(), at0=11 * PER_UNIT), "more evidence than its pulls allow"),
-        (changed(honest(), **{f"at{WIDTH - 2}": 11 * PER_UNIT}), "more evidence than its pulls"),
+        (changed(honest(), at0=11 * PER_UNIT), "evidence_exceeds_pulls"),
+        (changed(honest(), **{f"at{WIDTH - 2}": 11 * PER_UNIT}), "evidence_exceeds_pulls"),
         (honest()[:-1], "malformed"),
         ([*honest(), 0], "malformed"),
         (changed(honest(), at3=2**63), "malformed"),
         (changed(honest(), at3=2**200), "malformed"),
         (changed(honest(), at3=0.5), "malformed"),
-        (changed(honest(), **{f"at{WIDTH - 1}": -PER_UNIT}), "more evidence than its pulls allow"),
+        (changed(honest(), **{f"at{WIDTH - 1}": -PER_UNIT}), "evidence_exceeds_pulls"),
     ],
 )
 def test_rows_that_no_pulls_add_up_to_are_refused(row, reason):
@@ -92,7 +92,7 @@ def test_a_matrix_that_only_looks_like_one_leaves_decisions_as_they_can_be():
         arm, probability = agent.choose(None, visit(generator))
         assert arm in ARMS
         assert 0 < probability <= 1
-        agent.learn(arm, 1.0, x=agent.features(visit(generator)).x)
+        agent.learn(arm, 1.0, x=agent.encode_context(visit(generator)).x)
     for shown in agent.arms().values():
         assert np.isfinite([shown.mean, shown.low, shown.high, shown.expected_loss]).all()
         assert shown.low <= shown.mean <= shown.high
@@ -109,6 +109,6 @@ def test_the_largest_numbers_that_a_message_carries():
     arm, probability = agent.choose(None, visit(np.random.default_rng(2)))
     assert arm in ARMS
     assert 0 < probability <= 1
-    x = agent.features(visit(np.random.default_rng(3))).x
+    x = agent.encode_context(visit(np.random.default_rng(3))).x
     agent.learn("red", 1.0, x=x)  # one's own is counted beside it
     assert agent.exchange.own()["red"][-1] == PER_UNIT

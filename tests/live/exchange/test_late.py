@@ -170,7 +170,7 @@ def test_hostile_entries_are_refused_one_by_one(row):
     assert sum(mine.refusals.values()) == 1
     assert mine.refusals.keys() <= {
         "malformed",
-        "more evidence than its pulls allow",
+        "evidence_exceeds_pulls",
         NOT_HERE_YET,
     }
 
@@ -189,7 +189,7 @@ def test_rows_without_closed_sums_are_refused():
     mine = agent("me")
     mine.receive("liar", message(Entry("liar", 1, 1, {"a": (ONE, ONE)})), 0.0)
     mine.receive("liar", message(Entry("liar", 1, 1, {"a": START}, layout=2)), 0.0)
-    assert mine.refusals == {"malformed": 1, "another layout": 1}
+    assert mine.refusals == {"malformed": 1, "layout_mismatch": 1}
     assert mine.evidence() == {}
 
 
@@ -198,7 +198,7 @@ def test_the_layout_is_signed():
     entry = Entry("other", 1, 1, {"a": START}, experiment="default")
     mine = agent("me", **signatures("me"))
     mine.receive("x", message(replace(entry, signature=sign(b"another"))), 0.0)
-    assert mine.refusals == {"bad signature": 1}
+    assert mine.refusals == {"signature_invalid": 1}
     mine.receive("x", message(replace(entry, signature=sign(signed_bytes("f", entry)))), 0.0)
     assert mine.evidence() == {"a": START}
     assert signed_bytes("f", entry, "n") == (

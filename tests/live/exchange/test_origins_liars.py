@@ -26,7 +26,7 @@ def test_relays_pass_signatures_on_and_a_forged_entry_is_refused():
     assert right.evidence() == {"a": ONE}
     forged = replace(second.entries[0], seq=9, evidence={"a": (0, 9 * PER_UNIT)})
     assert right.receive("relay", message(forged), 0.0) == []
-    assert right.refusals == {"bad signature": 1}
+    assert right.refusals == {"signature_invalid": 1}
     assert right.evidence() == {"a": ONE}
 
 
@@ -53,7 +53,7 @@ def test_every_word_of_an_entry_is_signed(changes):
     sent = said_by(writer)
     forged = replace(sent.entries[0], **changes)
     reader.receive("left", message(forged), 0.0)
-    assert reader.refusals == {"bad signature": 1}
+    assert reader.refusals == {"signature_invalid": 1}
     assert reader.evidence() == {}
     reader.receive("left", sent, 0.0)
     assert reader.evidence() == {"a": ONE}
@@ -90,14 +90,14 @@ def test_a_signature_holds_for_one_fingerprint_only():
     ((_, sent),) = writer.tick(0.0)
     reader = Origins(fingerprint="poisson", bounds=BOUNDS, **signatures("right"))
     reader.receive("left", replace(sent, fingerprint="poisson"), 0.0)
-    assert reader.refusals == {"bad signature": 1}
+    assert reader.refusals == {"signature_invalid": 1}
 
 
 @pytest.mark.parametrize("values", [(2 * PER_UNIT, PER_UNIT), (-2, 1), (0, -1), (1, 0)])
 def test_more_evidence_than_its_pulls_allow_is_refused(values):
     mine = agent()
     mine.receive("peer", message(entry(evidence={"a": values})), 0.0)
-    assert mine.refusals == {"more evidence than its pulls allow": 1}
+    assert mine.refusals == {"evidence_exceeds_pulls": 1}
     assert mine.evidence() == {}
     with pytest.raises(ValueError, match="bounds"):
         mine.observe("a", values)
@@ -107,7 +107,7 @@ def test_a_rate_cap_bounds_a_liars_pulls_over_all_its_incarnations():
     mine = agent(rate_cap=RateCap(per_second=1.0, since=100.0))
     mine.receive("peer", message(entry(pulls=10)), 110.0)
     mine.receive("peer", message(entry(incarnation=2, pulls=10)), 115.0)
-    assert mine.refusals == {"more pulls than the rate allows": 1}
+    assert mine.refusals == {"rate_cap_exceeded": 1}
     mine.receive("peer", message(entry(incarnation=2, pulls=10)), 120.0)
     assert mine.evidence() == {"a": (0, 20 * PER_UNIT)}
 
@@ -127,7 +127,7 @@ def test_a_stranger_cannot_fill_the_memory():
     mine.connect("peer")
     for nth in range(5):
         mine.receive("peer", message(entry(f"o{nth}")), 0.0)
-    assert mine.refusals == {"too many entries": 2}
+    assert mine.refusals == {"too_many_entries": 2}
     for nth in range(9):
         mine.receive("peer", message(holds=((f"o{nth}", 1, 1),)), 0.0)
     assert len(mine._neighbours["peer"].holds) == 3

@@ -98,7 +98,7 @@ def test_entries_that_a_neighbour_refuses_do_not_keep_others_from_it():
         for _, out in mine.tick(float(now)):
             for _, answer in full.receive("me", out, float(now)):
                 mine.receive("full", answer, float(now))
-    assert full.refusals.keys() == {"too many entries"}
+    assert full.refusals.keys() == {"too_many_entries"}
     assert full.evidence() == {"a": (0, 4 * PER_UNIT)}
 
 

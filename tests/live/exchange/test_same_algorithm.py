@@ -10,7 +10,7 @@ import pytest
 
 from posse import beliefs
 from posse.live.exchange import Flows
-from posse.live.exchange.quanta import PER_UNIT, truncated
+from posse.live.exchange.quanta import PER_UNIT, divide_toward_zero
 from tests.live.exchange.world import World
 
 ARMS = ("a", "b", "c")
@@ -42,7 +42,7 @@ def exchange(one, other, names):
 
 @pytest.mark.parametrize(
     ("divide", "within"),
-    [(operator.truediv, 1e-9), (truncated, None)],
+    [(operator.truediv, 1e-9), (divide_toward_zero, None)],
     ids=["in floats", "in integers"],
 )
 @pytest.mark.parametrize("graph", [nx.path_graph(4), nx.star_graph(4), nx.cycle_graph(5)])

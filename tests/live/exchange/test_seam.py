@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.ledger import minus, plus, total
-from posse.live.exchange.quanta import PER_UNIT, from_quanta, to_quanta, truncated
+from posse.live.exchange.quanta import PER_UNIT, divide_toward_zero, from_quanta, to_quanta
 
 METHODS = [name for name, value in vars(Exchange).items() if inspect.isfunction(value)]
 METHODS = [name for name in METHODS if not name.startswith("_")]
@@ -81,7 +81,13 @@ def test_quanta_are_truncated_toward_zero():
     quantum = 1 / PER_UNIT
     assert to_quanta([1.0, 1.5 * quantum, -1.5 * quantum]) == (PER_UNIT, 1, -1)
     assert from_quanta((PER_UNIT, -1)) == (1.0, -quantum)
-    assert [truncated(value, 3) for value in (7, -7, 2, -2, 10**30)] == [2, -2, 0, 0, 10**30 // 3]
+    assert [divide_toward_zero(value, 3) for value in (7, -7, 2, -2, 10**30)] == [
+        2,
+        -2,
+        0,
+        0,
+        10**30 // 3,
+    ]
 
 
 @settings(derandomize=True)

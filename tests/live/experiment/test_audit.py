@@ -13,14 +13,19 @@ from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.client import Client
 from posse.live.experiment.experiment import Audit
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.http import serve_node
 from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node import Node, Silence
 from posse.live.store import Disk, RewardOutcome, Store, StoreError, Unknown
 from tests.live.asking import refused
 from tests.live.several import Several, table
+from tests.live.single import single_node
 
-SILENCES = {"heard": Silence(), "count": Silence(60.0, 0.0), "wait": Silence(60.0, 1.0)}
+SILENCES = {
+    "heard": RewardWindow(),
+    "count": RewardWindow(60.0, 0.0),
+    "wait": RewardWindow(60.0, 1.0),
+}
 
 
 class Failing(Disk):
@@ -42,15 +47,20 @@ class One:
         options = {"identity": "a"} if exchange == "origins" else {}
         self.made = {"exchange": exchange, "exchange_options": options, "silent_default": 0.0}
         self.made |= more
-        self.silence = Silence()
+        self.silence = RewardWindow()
         self.start()
 
     def start(self):
         agent = Agent(["red", "green"], families.Bernoulli(), seed=1, **self.made)
         store = Store.open(self.path, fingerprint=agent.fingerprint, disk=self.disk)
         transport = MemoryNetwork([("a", "b")]).transport("a")
-        self.node = Node(
-            agent, store, transport, neighbours=["b"], silence=self.silence, clock=lambda: self.now
+        self.node = single_node(
+            agent,
+            store,
+            transport,
+            neighbours=["b"],
+            reward_window=self.silence,
+            clock=lambda: self.now,
         )
         self.node.transport.start(self.node.receive)
         self.only = self.node.experiment()
@@ -86,10 +96,10 @@ def test_what_is_counted_is_what_the_evidence_counts_whatever_silence_means(make
         one.now += draw.random() * 5
         if step % 20 == 0:
             one.silence = draw.choice(list(SILENCES.values()))
-            one.only.set_silence(one.silence)
+            one.only.set_reward_window(one.silence)
         if step % 60 == 30:
             one.restart()
-        modes.add(one.only.mode)
+        modes.add(one.only.counting_mode)
         made.append(one.only.decide(f"d{draw.randrange(200)}").id)
         for _ in range(draw.randrange(3)):
             with suppress(ValueError):
@@ -107,7 +117,7 @@ def test_a_commit_that_fails_counts_nothing(make):
     one.visit(3)
     before, waiting = one.only.audit(), one.only.decide()
     for silence in SILENCES.values():
-        one.only.set_silence(silence)
+        one.only.set_reward_window(silence)
         one.disk.fails = True
         for attempt in (one.only.decide, lambda: one.only.reward(waiting.id, 1.0)):
             with pytest.raises(StoreError):
@@ -117,7 +127,7 @@ def test_a_commit_that_fails_counts_nothing(make):
     one.restart()
     assert one.only.audit() == before == Audit(3, 3.0, 3.0)
     assert one.only.reward(waiting.id, 1.0) is RewardOutcome.NEW
-    assert one.only.counted == 4
+    assert one.only.counted_decisions == 4
 
 
 def test_it_is_one_statement_of_a_commit(make):
@@ -125,7 +135,7 @@ def test_it_is_one_statement_of_a_commit(make):
     decisions = [one.only.decide().id for _ in range(50)]
     one.node.store.file.connection.set_trace_callback(statements.append)
     one.only.store.add_rewards([(each, 1.0) for each in decisions], one.now)
-    assert one.only.counted == 50
+    assert one.only.counted_decisions == 50
     assert len([each for each in statements if "'counted'" in each]) == 1
 
 
@@ -140,7 +150,7 @@ def test_arms_that_are_gone_are_in_the_audit(make):
 def test_the_audit_balances_at_every_moment(make):
     """Read by others while it is written, in the middle of a commit, too."""
     one, stop = make(), threading.Event()
-    one.only.set_silence(SILENCES["count"])
+    one.only.set_reward_window(SILENCES["count"])
     found = []
 
     def look():
@@ -193,7 +203,7 @@ def test_what_fades_has_no_audit(make):
     one = make(half_life=3600.0)
     one.visit(3)
     assert one.only.audit() is None
-    assert one.only.counted == 3
+    assert one.only.counted_decisions == 3
     with serve_node(one.node, "127.0.0.1:0") as server:
         refused(httpx.get(f"{server.url}/v1/audit", trust_env=False), 404, "half_life", "fades")
         with Client(server.url) as client, pytest.raises(Unknown, match="half_life"):

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from posse.live.controls.controls import changes
-from posse.live.experiment.history import Past
+from posse.live.controls.controls import describe_changes
+from posse.live.experiment.history import HistoryRecorder
 from posse.live.store import Conflict, LateReward, StoreError
 from tests.live.loopback import certified
 from tests.live.several import Certified, Several, table
@@ -51,11 +51,11 @@ def test_a_restart_is_told_to_every_experiment(pair):
     assert events(pair) == []  # the first start is none
     restart(pair)
     for experiment in ("checkout", "banner"):
-        assert events(pair, experiment=experiment) == ["a was started again"]
+        assert events(pair, experiment=experiment) == ["a restarted"]
     assert reload(pair, experiments={"checkout": {}, "prices": {}})
     assert events(pair, "restart", experiment="prices") == []
     reload(pair)  # banner again: no process was started for it
-    assert events(pair, "restart", experiment="banner") == ["a was started again"]
+    assert events(pair, "restart", experiment="banner") == ["a restarted"]
 
 
 def test_a_reload_is_told_to_every_experiment(pair):
@@ -107,7 +107,7 @@ def test_what_an_operator_sets_is_an_event_at_every_agent(tmp_path):
             assert events(made, name=name) == ["red is paused in the whole network by a"]
         restart(made, operators=["a"])
         restart(made, operators=["b"])
-        again = "a was started again"
+        again = "a restarted"
         assert events(made)[1:] == [again, "red is no longer paused", again]
     finally:
         made.close()
@@ -116,9 +116,11 @@ def test_what_an_operator_sets_is_an_event_at_every_agent(tmp_path):
 def test_arms_alike_are_one_sentence_and_names_are_as_they_are():
     before = {("pause", "<b>"): "here", ("pin", "x"): "here"}
     after = {("pause", "<b>"): "by z", ("pause", "'q'"): "by z", ("pin", "x"): "here"}
-    assert changes(before, after) == [("pause", "<b>, 'q' are paused by z")]
+    assert describe_changes(before, after) == [("pause", "<b>, 'q' are paused by z")]
     many = {("pause", f"{n}"): "here" for n in range(7)}
-    assert changes(many, {}) == [("resume", "0, 1, 2, 3, 4 and 2 more are no longer paused")]
+    assert describe_changes(many, {}) == [
+        ("resume", "0, 1, 2, 3, 4 and 2 more are no longer paused")
+    ]
 
 
 def test_a_pin_that_fails_is_no_event(pair, monkeypatch):
@@ -136,7 +138,7 @@ def test_a_pin_that_fails_is_no_event(pair, monkeypatch):
         with pytest.raises((StoreError, TypeError)):
             only.pin("red")
     assert events(pair) == []
-    assert only.controlled()["pinned"] is None
+    assert only.control_status()["pinned"] is None
 
 
 def test_late_rewards_are_told_once_an_hour(tmp_path):
@@ -167,8 +169,8 @@ def test_late_rewards_are_told_once_an_hour(tmp_path):
         made.now += HOUR
         turn(made)
         assert events(made, "late") == [
-            "1 reward came after its window had closed, and was refused",
-            "62 rewards came after their windows had closed, and were refused",
+            "1 reward came after its reward window and was refused",
+            "62 rewards came after their reward windows and were refused",
         ]
         restart(made, **late)
         be_late(2)
@@ -193,7 +195,7 @@ def test_a_disk_that_was_set_back_is_told_once(tmp_path):
         shutil.copy(tmp_path / "copy", tmp_path / "a.db")
         made.open_node(table("a", ["checkout"]))
         made.tick(15)
-        said = ["the disk was set back or is new: what was open on it is void"]
+        said = ["the store was restored from a copy or is new: its open decisions are void"]
         assert events(made, "void") == said
         made.nodes["a"].stop()
         made.open_node(table("a", ["checkout"]))
@@ -212,11 +214,11 @@ def test_sites_that_differ_are_told_where_they_are_logged(pair):
                 only.reward(made.id, reward if right == "red" else 1.0 - reward)
         pair.tick(25)
         if reward == 1.0:
-            assert events(pair, "sites") == ["sites are found to differ, in red at least"]
+            assert events(pair, "sites") == ["sites differ, at least in red"]
             restart(pair)
             pair.tick(25)
             assert len(events(pair, "sites")) == 1  # as it was before the restart
-    assert events(pair, "sites")[1:] == ["sites are no longer found to differ"]
+    assert events(pair, "sites")[1:] == ["sites no longer differ"]
 
 
 def test_a_verdict_is_told_when_it_is_first_named(tmp_path):
@@ -244,12 +246,12 @@ def test_a_verdict_is_told_when_it_is_first_named(tmp_path):
 
 def test_a_partition_is_told_where_it_is_logged(node, caplog, monkeypatch):
     """By the thread that ticks: away for some time, and back."""
-    monkeypatch.setattr("posse.live.node.PATIENCE", 0.05)
+    monkeypatch.setattr("posse.live.node.DISCONNECTED_SECONDS", 0.05)
     node.tick_seconds = 0.02
     monkeypatch.setattr(node.transport, "start", lambda receive: None)
     seen, there = threading.Event(), {"b": False}
     monkeypatch.setattr(node.transport, "connected", lambda: dict(there))
-    note = Past.note
+    note = HistoryRecorder.note_event
 
     def noted(past, kind, text):
         note(past, kind, text)
@@ -257,7 +259,7 @@ def test_a_partition_is_told_where_it_is_logged(node, caplog, monkeypatch):
         if text.endswith("again"):
             seen.set()
 
-    monkeypatch.setattr(Past, "note", noted)
+    monkeypatch.setattr(HistoryRecorder, "note_event", noted)
     with caplog.at_level(logging.WARNING):
         node.start()
         assert seen.wait(30)
@@ -267,7 +269,7 @@ def test_a_partition_is_told_where_it_is_logged(node, caplog, monkeypatch):
         ("partition", "b is connected again"),
     ]
     logged = [record.getMessage() for record in caplog.records]
-    assert logged[0].startswith(kept[0][1] + ": does it run, ")
+    assert logged[0].startswith(kept[0][1] + ": does it run ")
     assert logged[1] == kept[1][1]
 
 
@@ -281,7 +283,7 @@ def test_events_wait_for_a_store_that_fails(pair, monkeypatch, number):
     with monkeypatch.context() as patch:
         patch.setattr(only.store.events, "add_events", full)
         for n in range(number):
-            only.past.note("partition", f"{n}")
+            only.recorder.note_event("partition", f"{n}")
         turn(pair)
     assert events(pair) == []
     for _ in range(2):
@@ -291,9 +293,9 @@ def test_events_wait_for_a_store_that_fails(pair, monkeypatch, number):
 
 def test_only_those_within_the_scale_are_shown(pair):
     only = pair.nodes["a"].experiment("checkout")
-    only.past.note("pin", "first")
+    only.recorder.note_event("pin", "first")
     pair.now += 2 * 86_400
-    only.past.note("pin", "second")
+    only.recorder.note_event("pin", "second")
     shown = {s: [e.text for e in only.history(s).events] for s in ("day", "month", "year")}
     assert shown == {
         "day": ["second"], "month": ["first", "second"], "year": ["first", "second"],

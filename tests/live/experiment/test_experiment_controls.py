@@ -39,7 +39,7 @@ def test_an_operators_pin_acts_everywhere_and_is_lifted_again(line, experiment):
         assert played(node, experiment) == {"green"}
         other = "banner" if experiment == "checkout" else "checkout"
         assert played(node, other) == {"red", "green"}
-        assert node.experiment(experiment).controlled()["pinned"] == "green"
+        assert node.experiment(experiment).control_status()["pinned"] == "green"
     with pytest.raises(Conflict, match="no arm is left to play"):
         line.nodes["c"].experiment(experiment).decide(allowed=["red"])
     line.nodes["a"].resume(experiment)
@@ -54,7 +54,7 @@ def test_who_is_no_operator_acts_at_home_alone(line):
     line.tick(15)
     assert played(line.nodes["c"], "checkout") == {"green"}
     assert played(line.nodes["b"], "checkout") == {"red", "green"}
-    with pytest.raises(Conflict, match="there is no arm 'blue' here"):
+    with pytest.raises(Conflict, match="unknown arm 'blue'"):
         line.nodes["c"].pin("checkout", "blue")
 
 
@@ -89,7 +89,7 @@ def test_a_batch_keeps_to_controls_and_each_wish_has_its_own_answer(line):
     node.pause("checkout", "red")
     one = node.experiment("checkout")
     asked = (None, None), ("x", ["red"]), (None, ["green"]), (None, ["blue"])
-    made = one.choose_many([DecisionRequest(*each) for each in asked])
+    made = one.draw_decisions([DecisionRequest(*each) for each in asked])
     assert [getattr(each, "arm", type(each).__name__) for each in made] == [
         "green", "Conflict", "green", "ValueError",
     ]  # fmt: skip

@@ -43,7 +43,7 @@ def test_every_line_says_what_was_allowed_then(one, tmp_path):
 
     def decide(allowed, asked=None):
         made = [shop.decide(allowed=asked)]
-        made += node.store.add_decisions(shop.choose_many([DecisionRequest(None, asked)] * 3))
+        made += node.store.add_decisions(shop.draw_decisions([DecisionRequest(None, asked)] * 3))
         expected.extend((each, allowed) for each in made)
 
     decide(["red", "green"])
@@ -139,7 +139,7 @@ def test_ties_of_an_index_are_recorded_as_such(policy):
     one = Agent(["a", "b", "c"], families.Bernoulli(), policy=policy, seed=4)
     for arm, reward in (("a", 1.0), ("b", 1.0), ("c", 0.0)):
         one.learn(arm, reward)
-    choices = one.choices([None] * 40)
+    choices = one.draw_choices([None] * 40)
     assert {each.arm for each in choices} == {"a", "b"}
     for each in choices:
         np.testing.assert_array_equal(each.probabilities, [0.5, 0.5, 0.0])

@@ -10,7 +10,8 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.experiment import Experiment, Silence
+from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import (
     Conflict,
     Disk,
@@ -23,7 +24,7 @@ from posse.live.store import (
 
 UNIT = 2**20  # quanta
 ARMS = ["red", "green"]
-HEARD, COUNT, WAIT = Silence(10.0), Silence(10.0, 0.0), Silence(10.0, 1.0)
+HEARD, COUNT, WAIT = RewardWindow(10.0), RewardWindow(10.0, 0.0), RewardWindow(10.0, 1.0)
 
 
 class Faulty(Disk):
@@ -60,8 +61,8 @@ class World:
             exchange_options=None if flows else {"identity": "a", "clock": lambda: self.now},
         )
         self.store = Store.open(self.path, fingerprint=agent.fingerprint, disk=self.disk)
-        self.experiment = Experiment(
-            "default", agent, self.store, silence=self.silence, clock=lambda: self.now
+        self.experiment = LiveExperiment(
+            "default", agent, self.store, reward_window=self.silence, clock=lambda: self.now
         )
 
     def decide(self, id_, arm=None):
@@ -72,7 +73,7 @@ class World:
 
     def wait(self, seconds):
         self.now += seconds
-        self.experiment.expire(self.now)
+        self.experiment.close_windows(self.now)
 
     @property
     def sums(self):
@@ -180,19 +181,19 @@ def test_where_silence_means_nothing_a_reward_counts_when_heard(make):
     assert late.value.lateness == 0.0
 
 
-@pytest.mark.parametrize("last", [Silence(), HEARD, WAIT, Silence(3.0, 0.0)])
+@pytest.mark.parametrize("last", [RewardWindow(), HEARD, WAIT, RewardWindow(3.0, 0.0)])
 def test_what_was_counted_stays_with_a_decision_whatever_is_set_later(make, last):
     """Each by what it has: assumed and open, assumed and rewarded, kept for its window."""
     world = make(COUNT)
     for id_ in "ab":
         world.decide(id_)
     world.reward("b", 1.0)
-    world.experiment.set_silence(WAIT)
+    world.experiment.set_reward_window(WAIT)
     for id_ in "cd":
         world.decide(id_)
     world.reward("d", 0.0)
     assert world.sums == (1, 2, 0, 0)
-    world.experiment.set_silence(last)
+    world.experiment.set_reward_window(last)
     world.silence = last
     world.again()
     world.reward("a", 1.0)
@@ -270,7 +271,9 @@ def test_decisions_of_a_disk_set_back_are_void(make, caplog):
         exchange._own.close()
     for _ in range(2):  # people are told once
         world.experiment.tick(world.now)
-    assert [r.levelname for r in caplog.records if "was set back" in r.message] == ["WARNING"]
+    assert [r.levelname for r in caplog.records if "was restored from a copy" in r.message] == [
+        "WARNING"
+    ]
     world.decide("d")
     before = world.sums
     with pytest.raises(VoidReward, match="open when the store was restored") as refused:
@@ -290,7 +293,7 @@ def test_decisions_of_a_disk_set_back_are_void(make, caplog):
     caplog.clear()
     world.again()  # and not again after a restart
     world.experiment.tick(world.now)
-    assert not [r for r in caplog.records if "was set back" in r.message]
+    assert not [r for r in caplog.records if "was restored from a copy" in r.message]
 
 
 def test_late_rewards_are_counted_with_how_late_they_came(make):
@@ -311,23 +314,26 @@ def test_late_rewards_are_counted_with_how_late_they_came(make):
 @pytest.mark.parametrize(
     ("silence", "said"),
     [
-        (Silence(), None),
-        (HEARD, "a decision counts when its reward comes within 10 s, and not without one"),
+        (RewardWindow(), None),
+        (
+            HEARD,
+            "a decision counts when its reward arrives within 10 s, and not at all without one",
+        ),
         (COUNT, "counts as 0, the lowest reward, from the start, and its reward corrects that"),
-        (WAIT, r"for default_reward is not the lowest reward \(1, not 0\)"),
+        (WAIT, r"because default_reward is not the lowest reward \(1, not 0\)"),
     ],
 )
 def test_the_log_says_when_decisions_count(make, caplog, silence, said):
     with caplog.at_level(logging.INFO, "posse"):
         world = make(silence)
-        world.experiment.say_silence()  # as when a process answers
+        world.experiment.log_reward_window()  # as when a process answers
         messages = [record.getMessage() for record in caplog.records]
         assert len(messages) == (said is not None)
         caplog.clear()
-        world.experiment.set_silence(silence)
+        world.experiment.set_reward_window(silence)
         assert not caplog.records
         other = WAIT if silence is not WAIT else COUNT
-        world.experiment.set_silence(other)
+        world.experiment.set_reward_window(other)
         assert len(caplog.records) == 1
     if said is not None:
         assert np.any([said.replace("\\", "") in message for message in messages])
@@ -357,7 +363,7 @@ def share_of_a_new_arm(path, silence, rewards, seed):
     window, now = silence.window, [0.0]
     agent = Agent(["a", "b"], families.Bernoulli(), seed=seed)
     with Store.open(path, fingerprint=agent.fingerprint, monotonic=lambda: now[0]) as store:
-        only = Experiment("default", agent, store, silence=silence, clock=lambda: now[0])
+        only = LiveExperiment("default", agent, store, reward_window=silence, clock=lambda: now[0])
         for arm in ("a", "b"):  # as sure as after a day
             for outcome, share in ((rewards, rates[arm]), (1 - rewards, 1 - rates[arm])):
                 for _ in range(round(2000 * share)):
@@ -367,7 +373,7 @@ def share_of_a_new_arm(path, silence, rewards, seed):
         with store.transaction():
             for turn in range(turns):
                 now[0] = window * turn / turns
-                made = store.add_decisions(only.choose_many([DecisionRequest()] * visits))
+                made = store.add_decisions(only.draw_decisions([DecisionRequest()] * visits))
                 new += sum(each.arm == "new" for each in made)
                 happened = [each.id for each in made if rng.random() < rates[each.arm]]
                 due += [(now[0] + rng.random() * window, id_) for id_ in happened]
@@ -379,18 +385,19 @@ def share_of_a_new_arm(path, silence, rewards, seed):
 def test_a_new_arm_that_is_the_worst_does_not_take_the_visits_of_its_first_window(tmp_path):
     """As 0.2 counted it had 99%; that of another rule is 96%. At random it would have a third."""
     shares = [
-        share_of_a_new_arm(tmp_path / f"{k}.db", Silence(3600.0, 0.0), 1.0, k) for k in range(3)
+        share_of_a_new_arm(tmp_path / f"{k}.db", RewardWindow(3600.0, 0.0), 1.0, k)
+        for k in range(3)
     ]
     assert max(shares) < 0.1, shares
 
 
 def test_where_complaints_are_reported_a_new_arm_waits(tmp_path):
     """Nothing of it is known until its windows close: all that the prior says."""
-    silence = Silence(3600.0, 1.0)
+    silence = RewardWindow(3600.0, 1.0)
     agent = Agent(ARMS, families.Bernoulli())
-    assert silence.mode(agent) == "wait"
+    assert silence.counting_mode(agent) == "wait"
     shares = [share_of_a_new_arm(tmp_path / f"{k}.db", silence, 0.0, k) for k in range(2)]
     assert max(shares) < 0.1, shares
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Silence, "mode", lambda self, agent: "count")
+        patch.setattr(RewardWindow, "counting_mode", lambda self, agent: "count")
         assert share_of_a_new_arm(tmp_path / "count.db", silence, 0.0, 3) > 0.2

@@ -34,7 +34,7 @@ def alone(several, data):
 
 def restarted(several, **more):
     """The agent again, on its disk, by other settings."""
-    exchange = several.nodes["a"].reloading.settings.experiments["checkout"].exchange
+    exchange = several.nodes["a"].reloader.settings.experiments["checkout"].exchange
     several.nodes.pop("a").stop()
     alone(several, table("a", ["checkout"]) | {"exchange": exchange, **more})
     return several.nodes["a"].experiment("checkout")
@@ -51,7 +51,7 @@ def test_settings_say_how_decisions_count():
         data = EXPERIMENT | more
         if data["family"] == "gaussian":
             data["reward_range"] = [-2.0, 2.0]
-        assert experiment_from_data(data).begins is begins
+        assert experiment_from_data(data).counts_from_start is begins
 
 
 def test_an_agent_starts_again_after_its_default_was_changed(make):
@@ -65,7 +65,7 @@ def test_an_agent_starts_again_after_its_default_was_changed(make):
         ({"reward_window": 5, "default_reward": 0}, "count"),
     ):
         only = restarted(several, **more)
-        assert (only.mode, only.agent.fingerprint) == (mode, begun)
+        assert (only.counting_mode, only.agent.fingerprint) == (mode, begun)
 
 
 def test_a_store_goes_on_as_it_was_begun_whatever_its_exchange(make):
@@ -73,10 +73,10 @@ def test_a_store_goes_on_as_it_was_begun_whatever_its_exchange(make):
     several = make()
     several.visit("a", "checkout", 3)
     only = several.nodes["a"].experiment("checkout")
-    fingerprint, flows = only.store.fingerprint, not only.agent.can_begin
+    fingerprint, flows = only.store.fingerprint, not only.agent.can_count_open
     only.decide("open")
     only = restarted(several, reward_window=5, default_reward=0)
-    assert only.mode == ("wait" if flows else "count")
+    assert only.counting_mode == ("wait" if flows else "count")
     assert only.agent.fingerprint == only.store.fingerprint == fingerprint
     only.decide("new")
     assert only.reward("open", 1.0) is RewardOutcome.NEW
@@ -89,10 +89,10 @@ def test_a_store_goes_on_as_it_was_begun_whatever_its_exchange(make):
 def test_a_new_store_counts_from_the_start_under_both(make):
     several = make(reward_window=5, default_reward=0)
     only = several.nodes["a"].experiment("checkout")
-    assert only.mode == "count"
+    assert only.counting_mode == "count"
     only.decide("a")
     only = restarted(several, reward_window=5, default_reward=0)
-    assert only.mode == "count"
+    assert only.counting_mode == "count"
     assert sum(arm["open_in_network"] for arm in only.arms().values()) == 1
 
 
@@ -100,7 +100,7 @@ def test_a_reload_takes_effect_decision_by_decision(make):
     several = make(reward_window=5, default_reward=0)
     node = several.nodes["a"]
     only = node.experiment("checkout")
-    exchange = node.reloading.settings.experiments["checkout"].exchange
+    exchange = node.reloader.settings.experiments["checkout"].exchange
     for id_ in "ab":
         only.decide(id_)
     data = table("a", ["checkout"]) | {
@@ -110,7 +110,7 @@ def test_a_reload_takes_effect_decision_by_decision(make):
     }
     said = node.reload(several.read_settings(data))
     assert "reward_window of checkout: 3; default_reward of checkout: 1" in said
-    assert only.mode == "wait"
+    assert only.counting_mode == "wait"
     only.decide("c")
     assert only.reward("a", 1.0) is RewardOutcome.NEW
     several.tick(5)

@@ -63,10 +63,10 @@ def test_a_decision_at_a_context(http, shop):
     assert ask(http, "decisions/one/reward", {"reward": 1})["repeated"] is False
     assert ask(http, "decisions/one/reward", {"reward": 1})["repeated"] is True
     assert shop.arms()[kept.arm]["pulls_here"] == 1
-    x = shop.agent.features(DE).x
+    x = shop.agent.encode_context(DE).x
     own = shop.evidence()["own"][kept.arm]
-    assert shop.agent.tally(own) == (1.0, 1.0, 1.0)
-    np.testing.assert_allclose(shop.agent.average(), x, atol=0.02)
+    assert shop.agent.summarize_pulls(own) == (1.0, 1.0, 1.0)
+    np.testing.assert_allclose(shop.agent.average_features(), x, atol=0.02)
 
 
 def test_batches_and_steps_have_contexts(http, shop):
@@ -86,7 +86,7 @@ def test_batches_and_steps_have_contexts(http, shop):
 
 
 BAD = [
-    ("{}", "context is missing: this experiment is told country, returning, basket, hour"),
+    ("{}", "context is missing: this experiment needs country, returning, basket, hour"),
     ('{"context": null}', "context is missing"),
     ('{"context": []}', "context must be a JSON object or null"),
     ('{"context": "de"}', "context must be a JSON object or null"),
@@ -134,8 +134,8 @@ def test_a_context_where_there_is_no_schema(server):
     with httpx.Client(base_url=server.url, trust_env=False) as http:
         plain = "/v1/experiments/plain"
         answer = http.post(f"{plain}/decisions", json={"context": DE})
-        refused(answer, 422, "context is not known here: this experiment has no schema of it")
-        refused(http.post(f"{plain}/arms", json={"context": {}}), 422, "context is not known here")
+        refused(answer, 422, "context must be left out: this experiment has no context schema")
+        refused(http.post(f"{plain}/arms", json={"context": {}}), 422, "context must be left out")
         ask(http, f"{plain}/decisions", {"context": None})
         assert http.get("/v1/experiments").json()["experiments"]["plain"]["context"] is None
 
@@ -244,14 +244,14 @@ def test_rewards_that_come_late_count_where_they_were_begun(world):
         late.reward(each.id, 1.0)
     assert late.arms()["red"]["pulls_here"] == 0
     world.now += 61
-    late.expire(world.now)
+    late.close_windows(world.now)
     assert late.arms()["red"]["pulls_here"] == 12
     other = world.nodes["a"].experiment("shop").agent
     for n, each in enumerate(visits):
-        other.learn("red", float(n % 3 == 0), x=other.features(each).x)
+        other.learn("red", float(n % 3 == 0), x=other.encode_context(each).x)
     assert late.evidence()["own"]["red"] == other.exchange.own()["red"]
     row = late.evidence()["own"]["red"]
-    n = late.agent._evidence.sums.number
+    n = late.agent._evidence.sums.n_sums
     assert row[:n] == row[n : 2 * n]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.http import serve_node
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
@@ -25,9 +25,9 @@ def both(tmp_path):
         "checkout": store,
         "banner": store.open_experiment("banner", agents["banner"].fingerprint),
     }
-    experiments = [Experiment(name, agents[name], views[name]) for name in ARMS]
+    experiments = [LiveExperiment(name, agents[name], views[name]) for name in ARMS]
     transport = MemoryNetwork([("a", "b")]).transport("a")
-    made = Node.of("a", experiments, store, transport, neighbours=["b"])
+    made = Node("a", experiments, store, transport, neighbours=["b"])
     made.transport.start(made.receive)
     yield made
     made.stop()

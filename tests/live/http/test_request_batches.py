@@ -85,8 +85,8 @@ def test_rewards_come_before_decisions_and_their_own_after(node):
     own, new, old = reward(node, "new"), wish(node, "new"), reward(node, "old")
     nobody = reward(node, "nobody")
     seen = []
-    choose_many = node.experiment().choose_many
-    node.experiment().choose_many = lambda wishes: (
+    choose_many = node.experiment().draw_decisions
+    node.experiment().draw_decisions = lambda wishes: (
         seen.append(sum(arm["pulls_here"] for arm in node.arms().values())) or choose_many(wishes)
     )
     ask(node, own, new, old, nobody)

@@ -14,7 +14,7 @@ from posse.live.http.access_control import AccessControl
 from posse.live.http.health import get_traffic
 from posse.live.http.protocol import ServerLimits
 from posse.live.http.responses import RequestRefused
-from posse.live.security.certificates import create_authority, issue
+from posse.live.security.certificates import create_authority, issue_certificate
 from tests.live.asking import ask, refused
 
 TOKEN, ORDERS = "the application's", "the operators'"
@@ -71,7 +71,7 @@ def test_orders_need_the_operators_token(guarded, node):
         refused(guarded.post(path, json=body), 401)
         answer = guarded.post(path, json=body, headers=bearer(TOKEN))
         refused(answer, 401, "operator")  # the application's never suffices
-    assert node.experiment().controlled()["pinned"] is None
+    assert node.experiment().control_status()["pinned"] is None
     guarded.headers.update(bearer(ORDERS))
     assert ask(guarded, "/v1/pin", {"arm": "red"})["pinned"] == "red"
     assert ask(guarded, "/v1/decisions", {})["arm"] == "red"
@@ -90,7 +90,7 @@ def test_without_a_token_for_operators_there_are_no_orders(http, node):
     for path in ("/v1/pin", "/v1/pause", "/v1/resume", "/v1/reload"):
         answer = http.post(path, json={"arm": "red"}, headers=bearer("None"))
         refused(answer, 403, "operator_token", "agent.toml")
-    assert node.experiment().controlled()["pinned"] is None
+    assert node.experiment().control_status()["pinned"] is None
 
 
 def test_a_bad_file_is_no_reload(node):
@@ -147,7 +147,7 @@ def test_other_addresses_in_the_clear_if_one_insists(node):
 @pytest.fixture
 def files(tmp_path):
     create_authority(tmp_path / "certs")
-    made = issue(tmp_path / "certs", "a")
+    made = issue_certificate(tmp_path / "certs", "a")
     return made.authority, made.certificate, made.key
 
 
@@ -160,7 +160,7 @@ def test_tls(node, files):
     with made, httpx.Client(base_url=url, verify=context, headers=bearer(TOKEN)) as http:
         assert ask(http, "/v1/decisions", {})["arm"] in node.agent.arm_names
         assert get_traffic(node).renew_certificate() is False
-        issue(certificate.parent, "a", force=True)
+        issue_certificate(certificate.parent, "a", force=True)
         assert get_traffic(node).renew_certificate() is True
         assert http.get("/v1/arms").status_code == 200
         with pytest.raises(httpx.HTTPError):  # in the clear it says nothing

@@ -8,7 +8,7 @@ import pytest
 from posse.live.exchange.ledger import LARGEST
 from posse.live.membership import heartbeats as door
 from posse.live.membership.heartbeats import Presence
-from posse.live.membership.network_view import View
+from posse.live.membership.network_view import NetworkView
 from posse.live.membership.records import (
     LARGEST_STATUS,
     MOST_STATUSES,
@@ -34,7 +34,7 @@ def signed(status, name=None):
 
 def listening(**options):
     made = Presence("a", "net", now=NOW, verify=verify, **options)
-    made.look({"b": True}, NOW)
+    made.note_connections({"b": True}, NOW)
     return made
 
 
@@ -47,14 +47,16 @@ def told(agent, *statuses, age=0, now=NOW):
 
 
 def state(agent, name, now):
-    return View.of(agent, agent.status((), {}, now), {}, (), now).agents()[name]["state"]
+    return NetworkView.from_presence(
+        agent, agent.make_status((), {}, now), {}, (), now
+    ).describe_agents()[name]["state"]
 
 
 def test_what_its_origin_signed_is_taken_from_anybody():
     agent = listening()
     assert told(agent, signed(GOOD)) == {}
-    assert agent.held()["c"].status == signed(GOOD)
-    assert agent.held()["c"].via == "b"
+    assert agent.statuses()["c"].status == signed(GOOD)
+    assert agent.statuses()["c"].via == "b"
 
 
 @pytest.mark.parametrize(
@@ -79,29 +81,29 @@ def test_what_its_origin_signed_is_taken_from_anybody():
 )
 def test_a_forged_one_is_not(forged):
     agent = listening()
-    assert told(agent, forged) == {door.FORGED: 1}
-    assert not agent.held()
+    assert told(agent, forged) == {door.SIGNATURE_INVALID: 1}
+    assert not agent.statuses()
 
 
 def test_without_certificates_they_are_believed_as_entries_are():
     agent = Presence("a", "net", now=NOW)
     assert told(agent, GOOD) == {}
-    assert agent.held().keys() == {"c"}
+    assert agent.statuses().keys() == {"c"}
 
 
 def test_an_older_one_is_no_news_and_no_fault():
     agent = listening()
     newer = signed(replace(GOOD, time=GOOD.time + 1))
     assert told(agent, newer, signed(GOOD), GOOD) == {}
-    assert agent.held()["c"].status == newer
+    assert agent.statuses()["c"].status == newer
 
 
 def test_of_another_network_of_the_future_and_of_long_ago():
     agent = listening()
-    assert told(agent, signed(replace(GOOD, network="other"))) == {door.ANOTHER: 1}
-    assert told(agent, signed(replace(GOOD, time=GOOD.time + 300_001))) == {door.EARLY: 1}
-    assert told(agent, signed(replace(GOOD, time=GOOD.time - 7 * 86_400_001))) == {door.LATE: 1}
-    assert not agent.held()
+    assert told(agent, signed(replace(GOOD, network="other"))) == {door.WRONG_NETWORK: 1}
+    assert told(agent, signed(replace(GOOD, time=GOOD.time + 300_001))) == {door.FROM_FUTURE: 1}
+    assert told(agent, signed(replace(GOOD, time=GOOD.time - 7 * 86_400_001))) == {door.TOO_OLD: 1}
+    assert not agent.statuses()
     assert told(agent, signed(replace(GOOD, time=GOOD.time + 300_000))) == {}
 
 
@@ -146,7 +148,7 @@ def test_what_no_agent_says_is_refused_before_its_signature(change):
     assert not is_status(bent)
     message = StatusMessage(((0, bent), (0, signed(GOOD))), 1, 0, 0)
     assert agent.receive("b", message, NOW) == {door.MALFORMED: 1}
-    assert agent.held().keys() == {"c"}  # what is beside it is taken
+    assert agent.statuses().keys() == {"c"}  # what is beside it is taken
     assert len(asked) == 1
 
 
@@ -165,16 +167,16 @@ def test_what_no_agent_says_is_refused_before_its_signature(change):
 def test_a_message_of_another_shape_is_refused_as_a_whole(message):
     agent = Presence("a", "net", now=NOW)
     assert agent.receive("b", message, NOW) == {door.MALFORMED: 1}
-    assert not agent.held()
+    assert not agent.statuses()
 
 
 def test_as_much_as_an_agent_can_say_passes_its_own_door():
     agent = Presence("é" * 64, "n" * 64, now=NOW, sign=lambda content: bytes(4200))
-    agent.look({f"{n:064}": True for n in range(250)}, NOW)
+    agent.note_connections({f"{n:064}": True for n in range(250)}, NOW)
     rows = [(f"{n:064}", 10**12, 10**9, 10**9) for n in range(150)]
-    made = agent.status(rows, {f"{n:03}" * 60: n for n in range(50)}, NOW)
-    agent.say(made, [row[0] for row in rows], NOW)
-    (held,) = agent.held().values()
+    made = agent.make_status(rows, {f"{n:03}" * 60: n for n in range(50)}, NOW)
+    agent.publish_status(made, [row[0] for row in rows], NOW)
+    (held,) = agent.statuses().values()
     assert is_status(held.status)
     counts = tuple(map(len, (held.status.neighbours, held.status.experiments, held.status.refused)))
     assert counts == (200, 100, 20)
@@ -186,11 +188,11 @@ def test_as_much_as_an_agent_can_say_passes_its_own_door():
 def test_there_are_not_more_than_fit():
     agent = listening(most=2)
     said = [signed(replace(GOOD, origin=name)) for name in "cde"]
-    assert told(agent, *said) == {door.FULL: 1}
-    assert agent.held().keys() == {"c", "d"}
+    assert told(agent, *said) == {door.TOO_MANY: 1}
+    assert agent.statuses().keys() == {"c", "d"}
     newer = signed(replace(GOOD, origin="d", time=GOOD.time + 1))
     assert told(agent, newer) == {}
-    assert agent.held()["d"].status == newer
+    assert agent.statuses()["d"].status == newer
 
 
 def test_a_liar_does_not_make_us_work_and_nobody_waits_for_signatures():
@@ -202,10 +204,10 @@ def test_a_liar_does_not_make_us_work_and_nobody_waits_for_signatures():
 
     agent = Presence("a", "net", now=NOW, verify=slow)
     forged = [replace(GOOD, time=GOOD.time + n) for n in range(500)]
-    assert told(agent, *forged) == {door.FORGED: door.MOST_FORGED}
+    assert told(agent, *forged) == {door.SIGNATURE_INVALID: door.MOST_FORGED}
     assert looks == [False] * door.MOST_FORGED
-    assert told(agent, *forged[:3], signed(GOOD)) == {door.FORGED: 3}
-    assert agent.held().keys() == {"c"}  # a few bad ones do not keep a good one out
+    assert told(agent, *forged[:3], signed(GOOD)) == {door.SIGNATURE_INVALID: 3}
+    assert agent.statuses().keys() == {"c"}  # a few bad ones do not keep a good one out
 
 
 def test_replays_do_not_bring_the_dead_back():
@@ -232,12 +234,12 @@ def test_a_relay_that_says_it_is_old_is_corrected_by_another():
 
 def test_an_own_status_of_before_a_restart_makes_the_next_one_later():
     agent = listening(sign=signed_by("a"))
-    agent.say(agent.status((), {}, NOW), (), NOW)
+    agent.publish_status(agent.make_status((), {}, NOW), (), NOW)
     before = signed(replace(GOOD, origin="a", time=GOOD.time + 200_000))
-    assert told(agent, replace(before, version="x")) == {door.FORGED: 1}
+    assert told(agent, replace(before, version="x")) == {door.SIGNATURE_INVALID: 1}
     assert told(agent, before) == {}
     assert agent.is_due((), NOW + 2)
-    assert agent.status((), {}, NOW + 2).time == before.time + 1
+    assert agent.make_status((), {}, NOW + 2).time == before.time + 1
 
 
 def test_no_noise_is_deadly_or_believed():
@@ -253,7 +255,7 @@ def test_no_noise_is_deadly_or_believed():
         except WireError:
             continue
         refused += agent.receive("b", message, NOW).total()
-        for origin, held in agent.held().items():
+        for origin, held in agent.statuses().items():
             assert verify(origin, held.status.content, held.status.signature)
     assert refused > 100
-    assert agent.held().keys() == set("cdef")
+    assert agent.statuses().keys() == set("cdef")

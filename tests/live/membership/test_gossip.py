@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posse.live.membership import heartbeats as presence
-from posse.live.membership.heartbeats import EVERY, PING, REPEAT, SOONEST, Link
+from posse.live.membership.heartbeats import (
+    LEAST_STATUS_SECONDS,
+    PING_SECONDS,
+    REPEAT_SECONDS,
+    STATUS_SECONDS,
+    Link,
+)
 from tests.live.membership.world import World
 
 LINE = [("a", "b"), ("b", "c"), ("c", "d")]
@@ -67,7 +73,7 @@ def test_after_healing_all_have_the_newest_of_all(links, steps, skewed):
     newest = {}
     for origin, time in alive:
         newest[origin] = max(time, newest.get(origin, 0))
-    world.run(int(REPEAT) + 8, say=False)
+    world.run(int(REPEAT_SECONDS) + 8, say=False)
     for name in world.agents:
         assert world.times(name) == newest
     assert not any(world.refused.values())
@@ -91,7 +97,7 @@ def test_where_nothing_is_lost_nothing_is_said_twice():
     assert set(Counter(world.carried).values()) == {1}
     assert len(world.carried) == 5 * len(world.agents) * len(LINE)  # each link, one way
     links = 2 * len(LINE)
-    assert len(world.sizes) / 5 / links <= 60 / PING + len(world.agents)
+    assert len(world.sizes) / 5 / links <= 60 / PING_SECONDS + len(world.agents)
 
 
 def test_a_status_is_made_on_change_but_not_for_ever():
@@ -103,11 +109,11 @@ def test_a_status_is_made_on_change_but_not_for_ever():
         world.run(1)
         made[world.newest["a"]] = None
     assert len(made) > 10
-    assert min(b - a for a, b in pairwise(made)) >= 1000 * SOONEST
+    assert min(b - a for a, b in pairwise(made)) >= 1000 * LEAST_STATUS_SECONDS
     world.cut.clear()
     world.run(5)
     last = world.newest["a"]
-    world.run(int(EVERY) - 10)
+    world.run(int(STATUS_SECONDS) - 10)
     assert world.newest["a"] == last
     world.run(10)
     assert world.newest["a"] > last
@@ -117,11 +123,11 @@ def test_a_change_while_a_status_is_being_made_is_told_next():
     """People look at the network from another thread."""
     world = World([("a", "b")])
     world.run(5)
-    agent, now = world.agents["a"], world.now + EVERY
-    status = agent.status([("shop", 7, 0, 0)], {}, now)
-    agent.look({"b": False}, now)
-    agent.say(status, ["shop"], now)
-    assert agent.is_due(["shop"], now + SOONEST)
+    agent, now = world.agents["a"], world.now + STATUS_SECONDS
+    status = agent.make_status([("shop", 7, 0, 0)], {}, now)
+    agent.note_connections({"b": False}, now)
+    agent.publish_status(status, ["shop"], now)
+    assert agent.is_due(["shop"], now + LEAST_STATUS_SECONDS)
 
 
 def test_who_restarts_is_told_all_at_once_even_of_the_dead():
@@ -152,13 +158,15 @@ def test_a_large_network_comes_in_parts():
     for n in range(400):
         other = World([(f"x{n}", "y")])
         other.tick(f"x{n}")
-        (held,) = other.agents[f"x{n}"].held().values()
-        world.agents["a"]._keep(presence.Held(held.status, world.now, world.now, "x"))
+        (held,) = other.agents[f"x{n}"].statuses().values()
+        world.agents["a"]._store_status(
+            presence.ReceivedStatus(held.status, world.now, world.now, "x")
+        )
     world.run(2)
-    assert 1 < len(world.agents["b"].held()) < 400  # after two ticks some of them
+    assert 1 < len(world.agents["b"].statuses()) < 400  # after two ticks some of them
     world.run(6)
-    assert len(world.agents["b"].held()) == 402
-    assert max(world.sizes) < presence.ROOM
+    assert len(world.agents["b"].statuses()) == 402
+    assert max(world.sizes) < presence.BATCH_BYTES
 
 
 def test_under_flows_neighbours_are_told_of_oneself_only():
@@ -182,18 +190,18 @@ def test_a_neighbour_that_never_says_a_status_is_told_ours_and_nothing_else():
             seen.append(message)
             return presence.Counter()
 
-        def look(self, *_): ...
+        def note_connections(self, *_): ...
         def is_due(self, *_):
             return False
 
-        def messages(self, *_):
+        def make_messages(self, *_):
             return []
 
     world.start("b")
     world.agents["c"] = Old()
     world.run(60)
     assert {status.origin for message in seen for _, status in message.statuses} == {"b"}
-    assert len(seen) <= 60 / REPEAT + 3
+    assert len(seen) <= 60 / REPEAT_SECONDS + 3
 
 
 def test_what_is_long_gone_is_forgotten_by_all():
@@ -217,7 +225,7 @@ def test_clocks_that_are_wrong_do_not_matter_to_who_is_up():
     world.run(130)
     for name in world.agents:
         assert set(world.states(name).values()) == {"here", "up"}
-        for shown in world.view(name).agents().values():
+        for shown in world.view(name).describe_agents().values():
             assert shown["lag"] is None or 0 <= shown["lag"] < 10
 
 
@@ -229,7 +237,7 @@ def test_a_clock_that_is_set_back_is_heard_of_all_the_same(back):
     world.ahead["a"] = -back
     world.run(130)
     assert world.states("d")["a"] == "up"
-    if back > presence.AHEAD:
+    if back > presence.MOST_AHEAD_SECONDS:
         assert world.refused["a"] > 0  # what it is told is of the future
     else:
         assert set(world.states("a").values()) == {"here", "up"}
@@ -252,7 +260,7 @@ def test_rounds_are_measured_without_trusting_clocks():
             world.deliver(0)
     for name, peer in ("ab", "ba"):
         assert world.agents[name].links()[peer].lag == pytest.approx(0.375, abs=0.01)
-        assert world.view(name).agents()[peer]["lag"] == pytest.approx(0.375, abs=0.01)
+        assert world.view(name).describe_agents()[peer]["lag"] == pytest.approx(0.375, abs=0.01)
 
 
 def test_a_lag_over_several_links_is_the_sum_of_waiting_and_way():
@@ -265,15 +273,15 @@ def test_a_lag_over_several_links_is_the_sum_of_waiting_and_way():
                 world.deliver(0)
             world.now += 0.1  # until the next one ticks
     assert world.agents["a"].links()["b"].lag == pytest.approx(0.3, abs=0.01)
-    assert world.view("c").agents()["a"]["lag"] == pytest.approx(0.3 + 0.1 + 0.3, abs=0.01)
+    assert world.view("c").describe_agents()["a"]["lag"] == pytest.approx(0.3 + 0.1 + 0.3, abs=0.01)
 
 
 def test_a_clock_set_by_hours_is_no_round_trip():
     link = Link(since=0.0)
     for echo in (1_000, 9_000_000):  # long ago, and of the future
-        link.learn_delayed(1, echo, 0, False, 4000.0)
+        link.note_echo(1, echo, 0, False, 4000.0)
         assert link.lag is None
-    link.learn_delayed(1, 3_999_000, 500, False, 4000.0)
+    link.note_echo(1, 3_999_000, 500, False, 4000.0)
     assert link.lag == 0.25
 
 

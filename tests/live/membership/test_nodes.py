@@ -7,8 +7,8 @@ import pytest
 from posse.live.http.metrics import render_metrics
 from posse.live.membership.records import Status, StatusMessage
 from posse.live.messaging.wire import Codec
-from posse.live.security.certificates import Files, issue
-from posse.live.security.signatures import signer
+from posse.live.security.certificates import CertificateFiles, issue_certificate
+from posse.live.security.signatures import make_signer
 from tests.live.loopback import certified
 from tests.live.several import Certified, Several, table
 
@@ -129,7 +129,10 @@ def test_forged_statuses_are_counted_and_charged_to_who_brings_them(line, certif
     line = line(limits={"messages_per_second": 20})
     line.tick(5)
     status = Status("c", "default", int(1000 * line.now) + 1, 0, "9")
-    codec, sign = Codec(StatusMessage), signer(Files.of(certificates, "mallory"))
+    codec, sign = (
+        Codec(StatusMessage),
+        make_signer(CertificateFiles.in_folder(certificates, "mallory")),
+    )
     forged = replace(status, signature=sign(status.content))
     victim = line.nodes["a"]
     for n in range(30):
@@ -137,15 +140,12 @@ def test_forged_statuses_are_counted_and_charged_to_who_brings_them(line, certif
             "b", codec.encode(StatusMessage(((0, replace(forged, started=n)),), 1, 0, 0))
         )
     refused = victim.network()["refused"]
-    assert 1 <= refused["a status with a bad signature"] <= 10  # eleven of its messages each
-    assert refused["too many messages"] >= 20
+    assert 1 <= refused["status_signature_invalid"] <= 10  # eleven of its messages each
+    assert refused["message_rate_exceeded"] >= 20
     assert victim.network()["agents"]["c"]["version"] != "9"
     later(line, 80)
     shown = line.nodes["b"].network()["agents"]["a"]
-    assert (
-        shown["refused"]["a status with a bad signature"]
-        == refused["a status with a bad signature"]
-    )
+    assert shown["refused"]["status_signature_invalid"] == refused["status_signature_invalid"]
 
 
 def test_keys_that_change_while_agents_run(tmp_path):
@@ -167,11 +167,14 @@ def test_keys_that_change_while_agents_run(tmp_path):
             target = tmp_path / "certs" / f"c.{end}"
             target.write_bytes((new / f"c.{end}").read_bytes())
         said = line.nodes["c"].reload(line.read_settings(table("c", ["shop"])))
-        assert said == "certificates read anew"
+        assert said == "certificates reloaded"
         later(line, 70)
-        held = line.nodes["a"].presence.held()["c"].status
+        held = line.nodes["a"].presence.statuses()["c"].status
         assert held.time > 1000 * (line.now - 62)
-        assert signer(Files.of(tmp_path / "new", "c"))(b"")[:-64] == held.signature[:-64]
+        assert (
+            make_signer(CertificateFiles.in_folder(tmp_path / "new", "c"))(b"")[:-64]
+            == held.signature[:-64]
+        )
         assert line.nodes["a"].network()["refused"] == {}
     finally:
         line.close()
@@ -202,7 +205,7 @@ def test_a_neighbour_with_a_small_budget_is_within_it(line):
 
 def test_a_fault_of_ours_keeps_no_evidence_back(line, monkeypatch):
     line = line()
-    monkeypatch.setattr(line.nodes["a"].presence, "messages", lambda *_: 1 / 0)
+    monkeypatch.setattr(line.nodes["a"].presence, "make_messages", lambda *_: 1 / 0)
     monkeypatch.setattr(line.nodes["b"].presence, "receive", lambda *_: 1 / 0)
     line.visit("a", "shop")
     line.tick(5)
@@ -215,11 +218,11 @@ def test_a_certificate_of_another_authority_is_not_believed(line, certificates, 
     line = line()
     line.tick(3)
     other = certified(tmp_path / "other")
-    sign = signer(issue(other, "c"))
+    sign = make_signer(issue_certificate(other, "c"))
     status = Status("c", "default", int(1000 * line.now) + 5, 0, "9")
     status = replace(status, signature=sign(status.content))
     line.nodes["b"].receive(
         "c", Codec(StatusMessage).encode(StatusMessage(((0, status),), 1, 0, 0))
     )
-    assert line.nodes["b"].refusals["a status with a bad signature"] == 1
+    assert line.nodes["b"].refusals["status_signature_invalid"] == 1
     assert line.nodes["b"].network()["agents"]["c"]["version"] != "9"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from posse.live.membership.heartbeats import Held
-from posse.live.membership.network_view import View
+from posse.live.membership.heartbeats import ReceivedStatus
+from posse.live.membership.network_view import NetworkView
 from posse.live.membership.records import Status
 from tests.live.membership.world import CODEC, World
 
@@ -76,7 +76,7 @@ def test_a_link_that_is_cut_is_no_death():
             == world.edges("c")
             == {"ab": "down", "bc": "up", "cd": "up", "ad": "up"}
         )
-    assert world.view("a").agents()["b"]["via"] == "d"
+    assert world.view("a").describe_agents()["b"]["via"] == "d"
 
 
 def test_a_neighbour_that_never_came_is_down_and_is_no_one_elses():
@@ -104,18 +104,18 @@ def test_a_partition_is_seen_from_both_sides():
 
 def said(origin, neighbours, made=NOW, experiments=()):
     status = Status(origin, "net", 5, 4000, "1.0", neighbours, experiments)
-    return Held(status, NOW, made, "x")
+    return ReceivedStatus(status, NOW, made, "x")
 
 
 def view(*held, pulls=None, fading=(), near=""):
     here = said("me", tuple((name, True, 1) for name in near))
     known = {each.status.origin: each for each in (*held, here)}
-    return View(known, {}, here.status, pulls or {}, fading, NOW)
+    return NetworkView(known, {}, here.status, pulls or {}, fading, NOW)
 
 
 def edges(*held, near="pq"):
     shown = view(*held, near=near)
-    return [tuple(each.values()) for each in shown.edges(shown.agents())]
+    return [tuple(each.values()) for each in shown.describe_links(shown.describe_agents())]
 
 
 def test_ends_that_disagree_are_half_a_link_unless_one_is_gone():
@@ -138,14 +138,16 @@ def test_whom_nobody_reaches_is_not_asked():
 
 def test_names_that_somebody_invents_are_no_agents():
     shown = view(said("p", (("<b>", True, 1), ("me", True, 1), ("p", True, 1))))
-    assert shown.agents().keys() == {"me", "p"}
-    assert shown.edges(shown.agents()) == [{"a": "me", "b": "p", "state": "up", "lag": 0.001}]
+    assert shown.describe_agents().keys() == {"me", "p"}
+    assert shown.describe_links(shown.describe_agents()) == [
+        {"a": "me", "b": "p", "state": "up", "lag": 0.001}
+    ]
 
 
 def test_what_is_held_of_what_others_counted():
     pulls = {"shop": {"me": 3, "p": 5, "old": 7}, "fades": {"p": 5}}
     rows = tuple((name, 9, 1, 2) for name in ("elsewhere", "fades", "shop"))
-    agents = view(said("p", (), experiments=rows), pulls=pulls, fading=["fades"]).agents()
+    agents = view(said("p", (), experiments=rows), pulls=pulls, fading=["fades"]).describe_agents()
     keys = "counted", "open", "late", "held", "behind"
     assert {
         name: tuple(map(each.get, keys)) for name, each in agents["p"]["experiments"].items()
@@ -164,4 +166,4 @@ def test_what_is_held_of_what_others_counted():
 
 @pytest.mark.parametrize(("ago", "state"), [(119, "up"), (121, "silent")])
 def test_two_minutes(ago, state):
-    assert view(said("p", (), NOW - ago)).agents()["p"]["state"] == state
+    assert view(said("p", (), NOW - ago)).describe_agents()["p"]["state"] == state

@@ -3,7 +3,7 @@
 import hmac
 
 from posse.live.membership.heartbeats import Presence
-from posse.live.membership.network_view import View
+from posse.live.membership.network_view import NetworkView
 from posse.live.membership.records import StatusMessage
 from posse.live.messaging.wire import Codec
 
@@ -50,12 +50,12 @@ class World:
     def tick(self, name, say=True):
         """As a node does; without `say` it has nothing new of itself."""
         agent, now = self.agents[name], self.time_of(name)
-        agent.look({peer: self.passes(name, peer) for peer in self.near(name)}, now)
+        agent.note_connections({peer: self.passes(name, peer) for peer in self.near(name)}, now)
         if say and agent.is_due(["shop"], now):
-            status = agent.status([("shop", 7, 0, 0)], {}, now)
-            agent.say(status, ["shop"], now)
+            status = agent.make_status([("shop", 7, 0, 0)], {}, now)
+            agent.publish_status(status, ["shop"], now)
             self.newest[name] = status.time
-        for peer, message in agent.messages(self.near(name), self.relay, now):
+        for peer, message in agent.make_messages(self.near(name), self.relay, now):
             payload = CODEC.encode(message)
             self.sizes.append(len(payload))
             self.carried += [(name, peer, each.origin, each.time) for _, each in message.statuses]
@@ -84,16 +84,21 @@ class World:
 
     def times(self, name):
         """Of every status that an agent holds."""
-        return {origin: each.status.time for origin, each in self.agents[name].held().items()}
+        return {origin: each.status.time for origin, each in self.agents[name].statuses().items()}
 
     def view(self, name):
         agent, now = self.agents[name], self.time_of(name)
-        agent.look({peer: self.passes(name, peer) for peer in self.near(name)}, now)
-        return View.of(agent, agent.status([("shop", 7, 0, 0)], {}, now), {}, (), now)
+        agent.note_connections({peer: self.passes(name, peer) for peer in self.near(name)}, now)
+        return NetworkView.from_presence(
+            agent, agent.make_status([("shop", 7, 0, 0)], {}, now), {}, (), now
+        )
 
     def states(self, name):
-        return {each: shown["state"] for each, shown in self.view(name).agents().items()}
+        return {each: shown["state"] for each, shown in self.view(name).describe_agents().items()}
 
     def edges(self, name):
         view = self.view(name)
-        return {each["a"] + each["b"]: each["state"] for each in view.edges(view.agents())}
+        return {
+            each["a"] + each["b"]: each["state"]
+            for each in view.describe_links(view.describe_agents())
+        }

@@ -82,8 +82,8 @@ GOOD = packed("Ping", 7)
     [
         (b"", "too short"),
         (bytes([VERSION]), "too short"),
-        (packed("Ping", 7, version=2), "of version 2 and this Posse reads version 1: run the same"),
-        (packed("Ping", 7, version=0), "of version 0 and this Posse reads version 1: run the same"),
+        (packed("Ping", 7, version=2), "version 2, but this Posse reads version 1: run the same"),
+        (packed("Ping", 7, version=0), "version 0, but this Posse reads version 1: run the same"),
         (packed("Pong", 7), "tag 'Pong' is unknown"),
         (packed(""), "tag '' is unknown"),
         (packed(), "an array of 0 items"),
@@ -191,7 +191,7 @@ def test_only_frozen_dataclasses_of_different_names_are_messages():
 
     with pytest.raises(TypeError, match="a message is a frozen dataclass, got Loose"):
         Codec(Loose)
-    with pytest.raises(ValueError, match="two classes of messages are called Ping"):
+    with pytest.raises(ValueError, match="two message classes are called Ping"):
         Codec(Ping, Ping)
 
 

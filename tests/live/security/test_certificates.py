@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 
 from posse.live.security import certificates
-from posse.live.security.certificates import Files
+from posse.live.security.certificates import CertificateFiles
 
 
 @pytest.fixture
@@ -28,13 +28,13 @@ def alternatives(certificate):
 
 
 def test_an_agents_certificate(folder):
-    files = certificates.issue(folder, "berlin-1_x")
-    assert files == Files.of(folder, "berlin-1_x")
+    files = certificates.issue_certificate(folder, "berlin-1_x")
+    assert files == CertificateFiles.in_folder(folder, "berlin-1_x")
     certificate = certificates.read_certificate(files.certificate)
     authority = certificates.read_certificate(files.authority)
     assert certificates.common_name(certificate) == "berlin-1_x"
     assert alternatives(certificate) == ["localhost", ip_address("127.0.0.1")]
-    assert certificates.vouched(certificate, authority)
+    assert certificates.is_valid_under(certificate, authority)
     left = certificate.not_valid_after_utc - datetime.now(UTC)
     assert timedelta(days=364) < left <= timedelta(days=365)
     # clocks differ: good an hour ago, too
@@ -46,7 +46,7 @@ def test_an_agents_certificate(folder):
 
 def test_hosts_and_days(folder):
     hosts = ["agent.example.org", "192.0.2.7", "::1", "agent.example.org"]
-    files = certificates.issue(folder, "a", hosts, days=3)
+    files = certificates.issue_certificate(folder, "a", hosts, days=3)
     certificate = certificates.read_certificate(files.certificate)
     expected = ["agent.example.org", ip_address("192.0.2.7"), ip_address("::1")]
     assert alternatives(certificate) == expected
@@ -54,7 +54,7 @@ def test_hosts_and_days(folder):
 
 
 def test_none_outlives_its_authority(folder):
-    files = certificates.issue(folder, "a", days=100_000)
+    files = certificates.issue_certificate(folder, "a", days=100_000)
     certificate = certificates.read_certificate(files.certificate)
     authority = certificates.read_certificate(files.authority)
     assert certificate.not_valid_after_utc <= authority.not_valid_after_utc
@@ -64,34 +64,34 @@ def test_none_outlives_its_authority(folder):
 def test_names_are_checked(folder, name):
     before = contents(folder)
     with pytest.raises(ValueError, match="name"):
-        certificates.issue(folder, name)
+        certificates.issue_certificate(folder, name)
     assert contents(folder) == before
 
 
 @pytest.mark.parametrize("host", ["", "a:7447", "tls/a", "-a", "a..b", "a b", "ü.org", "x" * 300])
 def test_hosts_are_checked(folder, host):
     with pytest.raises(ValueError, match="a host is a name or an address"):
-        certificates.issue(folder, "a", [host])
-    assert not Files.of(folder, "a").key.exists()
+        certificates.issue_certificate(folder, "a", [host])
+    assert not CertificateFiles.in_folder(folder, "a").key.exists()
 
 
 def test_no_hosts_or_days(folder):
     with pytest.raises(ValueError, match="at least one host"):
-        certificates.issue(folder, "a", [])
+        certificates.issue_certificate(folder, "a", [])
     with pytest.raises(ValueError, match="1 day or more, got 0"):
-        certificates.issue(folder, "a", days=0)
+        certificates.issue_certificate(folder, "a", days=0)
 
 
 def test_no_authority(tmp_path):
     with pytest.raises(ValueError, match="run posse certs init first"):
-        certificates.issue(tmp_path, "a")
+        certificates.issue_certificate(tmp_path, "a")
 
 
 def test_an_authority_with_anothers_key(folder, tmp_path):
     other = certificates.create_authority(tmp_path / "other")
     (folder / "ca.key").write_bytes(other.key.read_bytes())
     with pytest.raises(ValueError, match=r"ca\.key is not the key of"):
-        certificates.issue(folder, "a")
+        certificates.issue_certificate(folder, "a")
 
 
 @pytest.mark.parametrize("read", [certificates.read_key, certificates.read_certificate])
@@ -113,7 +113,7 @@ def test_only_the_owner_reads_keys_from_the_first_byte(folder, monkeypatch):
     monkeypatch.setattr(certificates.os, "fdopen", watch)
     umask = os.umask(0)
     try:
-        files = certificates.issue(folder, "a")
+        files = certificates.issue_certificate(folder, "a")
     finally:
         os.umask(umask)
     assert modes == [0o600, 0o644]
@@ -122,13 +122,13 @@ def test_only_the_owner_reads_keys_from_the_first_byte(folder, monkeypatch):
 
 
 def test_nothing_is_replaced_unless_asked(folder):
-    certificates.issue(folder, "a")
+    certificates.issue_certificate(folder, "a")
     before = contents(folder)
-    for again in (certificates.create_authority, lambda f: certificates.issue(f, "a")):
+    for again in (certificates.create_authority, lambda f: certificates.issue_certificate(f, "a")):
         with pytest.raises(ValueError, match="exists: use --force to replace it"):
             again(folder)
     assert contents(folder) == before
-    certificates.issue(folder, "a", force=True)
+    certificates.issue_certificate(folder, "a", force=True)
     after = contents(folder)
     assert after.keys() == before.keys()
     assert after["a.key"] != before["a.key"]
@@ -140,7 +140,7 @@ def test_half_a_pair_is_enough_to_refuse(folder, present):
     (folder / present).write_text("mine")
     before = contents(folder)
     with pytest.raises(ValueError, match=f"{present} exists"):
-        certificates.issue(folder, "a")
+        certificates.issue_certificate(folder, "a")
     assert contents(folder) == before
 
 
@@ -158,7 +158,7 @@ def test_both_files_or_neither(folder, monkeypatch, call, at):
 
     monkeypatch.setattr(certificates.os, call, fails)
     with pytest.raises(OSError, match="No space left"):
-        certificates.issue(folder, "a")
+        certificates.issue_certificate(folder, "a")
     assert contents(folder) == before
 
 
@@ -171,39 +171,44 @@ def test_a_rival_that_writes_meanwhile_keeps_its_file(folder, monkeypatch):
 
     monkeypatch.setattr(certificates.os, "link", late)
     with pytest.raises(ValueError, match=r"a\.key exists"):
-        certificates.issue(folder, "a")
+        certificates.issue_certificate(folder, "a")
     assert contents(folder)["a.key"] == b"rival"
     assert contents(folder).keys() == {"ca.pem", "ca.key", "a.key"}
 
 
 def test_signatures(folder):
-    mine, other = certificates.issue(folder, "a"), certificates.issue(folder, "b")
+    mine, other = (
+        certificates.issue_certificate(folder, "a"),
+        certificates.issue_certificate(folder, "b"),
+    )
     key = certificates.read_key(mine.key)
     certificate = certificates.read_certificate(mine.certificate)
     signature = key.sign(b"seven pulls")
     assert len(signature) == 64
-    assert certificates.verify(certificate, b"seven pulls", signature)
-    assert not certificates.verify(certificate, b"eight pulls", signature)
+    assert certificates.verify_signature(certificate, b"seven pulls", signature)
+    assert not certificates.verify_signature(certificate, b"eight pulls", signature)
     for forged in (b"", signature[:-1], signature + b"\0", bytes(64)):
-        assert not certificates.verify(certificate, b"seven pulls", forged)
+        assert not certificates.verify_signature(certificate, b"seven pulls", forged)
     stranger = certificates.read_certificate(other.certificate)
-    assert not certificates.verify(stranger, b"seven pulls", signature)
+    assert not certificates.verify_signature(stranger, b"seven pulls", signature)
 
 
 def test_vouching(folder, tmp_path):
-    certificate = certificates.read_certificate(certificates.issue(folder, "a").certificate)
+    certificate = certificates.read_certificate(
+        certificates.issue_certificate(folder, "a").certificate
+    )
     authority = certificates.read_certificate(folder / "ca.pem")
     other = certificates.read_certificate(
         certificates.create_authority(tmp_path / "other").authority
     )
-    assert not certificates.vouched(certificate, other)
-    assert certificates.vouched(certificate, other, authority)
+    assert not certificates.is_valid_under(certificate, other)
+    assert certificates.is_valid_under(certificate, other, authority)
     now = datetime.now(UTC)
-    assert certificates.vouched(certificate, authority, now=now + timedelta(days=364))
-    assert not certificates.vouched(certificate, authority, now=now + timedelta(days=366))
-    assert not certificates.vouched(certificate, authority, now=now - timedelta(days=1))
+    assert certificates.is_valid_under(certificate, authority, now=now + timedelta(days=364))
+    assert not certificates.is_valid_under(certificate, authority, now=now + timedelta(days=366))
+    assert not certificates.is_valid_under(certificate, authority, now=now - timedelta(days=1))
     # an agent's certificate signs for nobody
-    assert not certificates.vouched(certificate, certificate)
+    assert not certificates.is_valid_under(certificate, certificate)
 
 
 def test_an_authority_in_place_of_another(folder, tmp_path):
@@ -213,9 +218,9 @@ def test_an_authority_in_place_of_another(folder, tmp_path):
     both.write_bytes(new.read_bytes() + (folder / "ca.pem").read_bytes())
     assert len(certificates.read_authorities(both)) == 2
     for home in (folder, tmp_path / "new"):
-        files = certificates.issue(home, "a", force=True)
+        files = certificates.issue_certificate(home, "a", force=True)
         certificate = certificates.read_certificate(files.certificate)
-        assert certificates.vouched(certificate, *certificates.read_authorities(both))
+        assert certificates.is_valid_under(certificate, *certificates.read_authorities(both))
     both.write_text("nothing")
     with pytest.raises(ValueError, match="is not a certificate in PEM"):
         certificates.read_authorities(both)
@@ -224,8 +229,8 @@ def test_an_authority_in_place_of_another(folder, tmp_path):
 def test_renewed_without_hosts_it_keeps_those_it_had(tmp_path):
     certificates.create_authority(tmp_path)
     hosts = ["agent.example.org", "192.0.2.1", "2001:db8::1"]
-    certificates.issue(tmp_path, "a", hosts)
-    files = certificates.issue(tmp_path, "a", force=True)
+    certificates.issue_certificate(tmp_path, "a", hosts)
+    files = certificates.issue_certificate(tmp_path, "a", force=True)
     extensions = certificates.read_certificate(files.certificate).extensions
     names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(name.value) for name in names] == hosts
@@ -245,7 +250,7 @@ def test_renewed_without_hosts_it_keeps_those_it_had(tmp_path):
     ],
 )
 def test_whether_a_certificate_is_for_where_an_agent_listens(folder, hosts, listen, fits):
-    files = certificates.issue(folder, "a", hosts)
+    files = certificates.issue_certificate(folder, "a", hosts)
     problem = certificates.host_problem(certificates.read_certificate(files.certificate), listen)
     assert (problem is None) == fits
     assert fits or listen in problem
@@ -254,8 +259,8 @@ def test_whether_a_certificate_is_for_where_an_agent_listens(folder, hosts, list
 def test_a_certificate_that_neighbours_would_not_take(folder):
     hosts = [f"agent-{number}.{'x' * 60}.example.org" for number in range(60)]
     with pytest.raises(ValueError, match="at most 4,096 bytes: give it fewer hosts"):
-        certificates.issue(folder, "a", hosts)
-    assert not Files.of(folder, "a").key.exists()
+        certificates.issue_certificate(folder, "a", hosts)
+    assert not CertificateFiles.in_folder(folder, "a").key.exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no modes of files")
@@ -264,4 +269,4 @@ def test_an_authoritys_key_that_others_may_read_signs_nothing(folder):
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     key.chmod(0o644)
     with pytest.raises(ValueError, match=f"mode 644.*chmod 600 {key}"):
-        certificates.issue(folder, "a")
+        certificates.issue_certificate(folder, "a")

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from posse import families
-from posse.live.config.agent_settings import from_data
+from posse.live.config.agent_settings import settings_from_data
 from posse.live.security import certificates
-from posse.live.security.certificates import Files
-from posse.live.security.signatures import signer, verifier
+from posse.live.security.certificates import CertificateFiles
+from posse.live.security.signatures import make_signer, make_verifier
 from tests.live.loopback import certified
 
 SETTINGS = {"arms": ["red", "green"], "family": "bernoulli"}
@@ -20,16 +20,19 @@ def folder(tmp_path_factory):
 
 
 def agent(folder, name):
-    files = Files.of(folder, name)
-    settings = from_data({"name": name, **SETTINGS})
-    made = settings.agent(signer(files), verifier(files))
+    files = CertificateFiles.in_folder(folder, name)
+    settings = settings_from_data({"name": name, **SETTINGS})
+    made = settings.make_agent(make_signer(files), make_verifier(files))
     for other in {"berlin", "paris", "rome"} - {name}:
         made.connect(other)
     return made
 
 
 def test_only_the_signer_is_believed(folder, tmp_path):
-    sign, verify = signer(Files.of(folder, "berlin")), verifier(Files.of(folder, "paris"))
+    sign, verify = (
+        make_signer(CertificateFiles.in_folder(folder, "berlin")),
+        make_verifier(CertificateFiles.in_folder(folder, "paris")),
+    )
     signature = sign(b"content")
     assert verify("berlin", b"content", signature)
     assert not verify("paris", b"content", signature)
@@ -37,20 +40,22 @@ def test_only_the_signer_is_believed(folder, tmp_path):
     for damaged in (b"", b"\0" * 4, signature[:-1], signature[:20], signature[4:], b"\xff" * 200):
         assert not verify("berlin", b"content", damaged)
     certificates.create_authority(tmp_path)
-    certificates.issue(tmp_path, "berlin", ["127.0.0.1"])
-    stranger = signer(Files.of(tmp_path, "berlin"))
+    certificates.issue_certificate(tmp_path, "berlin", ["127.0.0.1"])
+    stranger = make_signer(CertificateFiles.in_folder(tmp_path, "berlin"))
     assert not verify("berlin", b"content", stranger(b"content"))
 
 
 def test_signers_of_an_old_and_a_new_authority_are_believed(folder, tmp_path):
     certificates.create_authority(tmp_path)
-    new = certificates.issue(tmp_path, "berlin", ["127.0.0.1"])
+    new = certificates.issue_certificate(tmp_path, "berlin", ["127.0.0.1"])
     both = tmp_path / "both.pem"
     both.write_bytes(new.authority.read_bytes() + (folder / "ca.pem").read_bytes())
-    verify = verifier(dataclasses.replace(new, authority=both))
-    for files in (new, Files.of(folder, "berlin")):
-        assert verify("berlin", b"content", signer(files)(b"content"))
-    assert not verifier(new)("berlin", b"content", signer(Files.of(folder, "berlin"))(b"content"))
+    verify = make_verifier(dataclasses.replace(new, authority=both))
+    for files in (new, CertificateFiles.in_folder(folder, "berlin")):
+        assert verify("berlin", b"content", make_signer(files)(b"content"))
+    assert not make_verifier(new)(
+        "berlin", b"content", make_signer(CertificateFiles.in_folder(folder, "berlin"))(b"content")
+    )
 
 
 def messages_to(outgoing, name):

@@ -17,8 +17,8 @@ from posse.algorithms.rivals.message_passing import (
     count_numbers_passed,
     init_received,
 )
-from posse.networks.operators import as_matrix
-from posse.policies.policy import argmax
+from posse.networks import as_matrix
+from posse.policies import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 

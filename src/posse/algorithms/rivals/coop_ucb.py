@@ -22,8 +22,8 @@ from posse.algorithms.rivals.initial_pulls import (
     count_numbers_averaged,
     noise_scale,
 )
-from posse.networks.network import Network
-from posse.policies.policy import argmax
+from posse.networks import Network
+from posse.policies import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 

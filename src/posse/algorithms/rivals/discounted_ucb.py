@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale
-from posse.policies.policy import argmax
+from posse.policies import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 

@@ -16,8 +16,8 @@ from posse.algorithms.rivals.initial_pulls import ForcedStart, count_numbers_ave
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import INDICES, check_fixed_links
 from posse.divergences import get_divergence
-from posse.networks.network import Network
-from posse.policies.policy import argmax
+from posse.networks import Network
+from posse.policies import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 

@@ -13,8 +13,8 @@ from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import check_fixed_links, hop_distances
 from posse.divergences import get_divergence
-from posse.networks.network import Network
-from posse.policies.policy import argmax
+from posse.networks import Network
+from posse.policies import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 

@@ -13,7 +13,7 @@ from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import noise_scale
 from posse.algorithms.rivals.lin_ucb import RidgeRegression, check_regression
-from posse.policies.policy import argmax
+from posse.policies import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 

@@ -16,11 +16,7 @@ from posse.algorithms.rivals.message_passing import (
     count_numbers_passed,
     init_received,
 )
-from posse.networks.link_failure import LinkFailure
-from posse.networks.network import Network
-from posse.networks.operators import as_matrix
-from posse.networks.static import Static
-from posse.networks.weights import is_symmetric
+from posse.networks import LinkFailure, Network, Static, as_matrix, is_symmetric
 from posse.randomness import FloatArray, IntArray, Randomness
 
 

@@ -15,7 +15,7 @@ from posse.algorithms.rivals.initial_pulls import noise_scale
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import INDICES, check_fixed_links
 from posse.divergences import get_divergence
-from posse.policies.policy import argmax
+from posse.policies import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 

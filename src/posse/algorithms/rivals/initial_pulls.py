@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from posse import validation
 from posse.algorithms.algorithm import Problem
-from posse.families.family import Model, get_family_name, is_contextual, require_plain_family
-from posse.families.optional_methods import get_optional
-from posse.networks.static import Static
-from posse.networks.weights import is_symmetric
+from posse.families import Model, get_family_name, get_optional, is_contextual, require_plain_family
+from posse.networks import Static, is_symmetric
 from posse.randomness import FloatArray, IntArray
 
 

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from posse import beliefs, validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import noise_scale
-from posse.families.family import is_contextual
-from posse.families.linear import Linear
-from posse.policies.policy import argmax
+from posse.families import Linear, is_contextual
+from posse.policies import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 

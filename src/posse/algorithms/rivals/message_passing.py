@@ -26,12 +26,8 @@ from posse.algorithms.flooding import (
 from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.divergences import get_divergence
-from posse.networks.graphs import count_components
-from posse.networks.network import Network
-from posse.networks.static import Static
-from posse.networks.weights import is_symmetric
-from posse.policies.greedy import Greedy
-from posse.policies.policy import argmax
+from posse.networks import Network, Static, count_components, is_symmetric
+from posse.policies import Greedy, argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 INDICES = ("published", "kl")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale
-from posse.policies.policy import argmax
+from posse.policies import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
 
 Pulls = tuple[NDArray[np.intp], FloatArray]  # the arms and rewards of a round, (R, N) each

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from posse.lab.atomic_files import atomic_write
-from posse.lab.report.curves import Curve
-from posse.lab.report.scoreboard import Scoreboard, ScoreRow
-from posse.lab.report.text import write_json
+from posse.lab.report import Curve, Scoreboard, ScoreRow, write_json
 
 # Sources of algorithms; the legend shows the words of MARKS.
 PAPER = "paper"

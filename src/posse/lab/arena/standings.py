@@ -27,10 +27,11 @@ from posse.lab.arena.report_data import (
 )
 from posse.lab.arena.suite import CONTEXTS, PLAIN, Instance, lai_robbins_bound
 from posse.lab.arena.tournament import Arena
-from posse.lab.report import scoreboard
-from posse.lab.report import text as words
-from posse.lab.report.curves import Curve
-from posse.lab.report.scoreboard import (
+from posse.lab.report import (
+    BETTER,
+    UNDECIDED,
+    WORSE,
+    Curve,
     PairedDifference,
     Scoreboard,
     ScoreRow,
@@ -39,6 +40,8 @@ from posse.lab.report.scoreboard import (
     build_scoreboard,
     compare_pairs,
     rank_algorithms,
+    warn_few_runs,
+    warn_unseen_tails,
 )
 from posse.lab.results import Result
 from posse.lab.statistics import FEWEST_RUNS, Estimate, find_pareto_front
@@ -157,9 +160,9 @@ def _build_standing(
         ratio_high=_exp(estimate.high) if estimate else None,
         mean_rank=float(np.mean(shared_ranks)) if shared_ranks else None,
         firsts=sum(row.rank == 1 for row in rows.values()),
-        better=verdicts.count(scoreboard.BETTER),
-        worse=verdicts.count(scoreboard.WORSE),
-        undecided=verdicts.count(scoreboard.UNDECIDED),
+        better=verdicts.count(BETTER),
+        worse=verdicts.count(WORSE),
+        undecided=verdicts.count(UNDECIDED),
         # Unknown on one instance, unknown on average.
         numbers_sent=float(np.mean(sent)) if sent and len(sent) == len(rows) else None,
         on_front=False,
@@ -325,7 +328,7 @@ def write_notes(arena: Arena, outcomes: Sequence[_InstanceOutcome]) -> list[str]
             f"{len(short)} of {len(outcomes)} instances stop early: who explores first and gains "
             "later is judged too soon; posse arena --full plays all rounds."
         )
-    sentences += filter(None, [words.warn_few_runs(runs), words.warn_unseen_tails(runs)])
+    sentences += filter(None, [warn_few_runs(runs), warn_unseen_tails(runs)])
     return sentences
 
 

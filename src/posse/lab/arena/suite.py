@@ -16,7 +16,7 @@ import numpy as np
 
 from posse import theory, validation
 from posse.bandits import AnyBandit
-from posse.families.family import require_plain_family
+from posse.families import require_plain_family
 from posse.networks import Network
 from posse.randomness import FloatArray
 from posse.serialization.decode import from_data

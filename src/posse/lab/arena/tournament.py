@@ -15,10 +15,7 @@ from posse import validation
 from posse.lab.arena.players import REFERENCE, Player, build_job
 from posse.lab.arena.report_data import InstanceRefusal
 from posse.lab.arena.suite import Instance, load_suite
-from posse.lab.jobs.executors import WorkersLost
-from posse.lab.jobs.results_cache import PartStore, StoreUnwritable
-from posse.lab.jobs.scheduler import complete_jobs
-from posse.lab.jobs.workers import WorkersDiffer
+from posse.lab.jobs import PartStore, StoreUnwritable, WorkersDiffer, WorkersLost, complete_jobs
 from posse.lab.results import Result
 from posse.lab.simulation import Job
 from posse.lab.simulator import simulate_runs

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from posse.algorithms.rivals.initial_pulls import subtract_forced_pulls
+from posse.algorithms import subtract_forced_pulls
 from posse.lab.compiled import driver
 from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.kernels import thompson

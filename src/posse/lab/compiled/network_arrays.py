@@ -10,13 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from posse.algorithms.rivals.message_passing import delivery_delays
+from posse.algorithms import delivery_delays
 from posse.lab.compiled.records import NetworkArrays
 from posse.lab.compiled.registry import KernelPlan
-from posse.networks import weights as rules
-from posse.networks.link_failure import LinkFailure
-from posse.networks.network import Network
-from posse.networks.spanning import spanning_tree
+from posse.networks import LinkFailure, Network, assemble_matrix, spanning_tree
 
 
 def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
@@ -67,7 +64,7 @@ def _failing_links(network: Network, plan: KernelPlan) -> NetworkArrays:
     dynamics = network.dynamics
     assert isinstance(dynamics, LinkFailure)
     # the diagonal is stored even if it is zero: the weight of a failed link returns to it
-    matrix = rules.assemble_matrix(network.topology, network.link_weights)
+    matrix = assemble_matrix(network.topology, network.link_weights)
     realised = dynamics.normalise == "realised"
     alike = realised or len(np.unique(network.link_weights)) == 1
     constants = np.zeros(8)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse import families
-from posse.algorithms.rivals.initial_pulls import subtract_forced_pulls
-from posse.families.family import require_plain_family
+from posse.algorithms import subtract_forced_pulls
+from posse.families import require_plain_family
 from posse.lab.compiled.kernels.merge import count_living
 from posse.lab.compiled.philox import U64
 from posse.lab.simulation import in_callers_order
-from posse.networks.gossip import Gossip
-from posse.networks.link_failure import LinkFailure
+from posse.networks import Gossip, LinkFailure
 from posse.randomness import FloatArray
 
 if TYPE_CHECKING:

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from posse import algorithms, families, policies
-from posse.algorithms.rivals.dducb import chebyshev_values
-from posse.algorithms.rivals.follow_your_leader import choose_leaders
-from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale
-from posse.algorithms.rivals.kl_index import divergence_kind
-from posse.algorithms.rivals.message_passing import delivery_delays
+from posse.algorithms import (
+    ForcedStart,
+    chebyshev_values,
+    choose_leaders,
+    delivery_delays,
+    divergence_kind,
+    noise_scale,
+)
 from posse.bandits import ContextualBandit
-from posse.families import Gaussian
-from posse.families.family import require_plain_family
+from posse.families import Gaussian, require_plain_family
 from posse.lab.simulation import Simulation
-from posse.networks.gossip import Gossip
-from posse.networks.link_failure import LinkFailure
-from posse.networks.static import Static
+from posse.networks import Gossip, LinkFailure, Static
 from posse.randomness import FloatArray
 
 # Algorithms that pass observations on; their kernels are in `kernels.observations`.

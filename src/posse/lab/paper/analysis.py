@@ -13,12 +13,14 @@ import numpy as np
 
 from posse.lab.paper.panels import PUBLISHED_ROUNDS, PanelOutcome
 from posse.lab.paper.report_data import CurveGrowth, PanelReport, PublishedValue
-from posse.lab.report.curves import LeastSlope, chart_results, least_slope
-from posse.lab.report.scoreboard import (
+from posse.lab.report import (
+    LeastSlope,
     Scoreboard,
     adjust_scoreboards,
     build_scoreboard,
+    chart_results,
     compare_pairs,
+    least_slope,
 )
 from posse.lab.results import Result
 from posse.lab.statistics import Growth, fit_growth, mean_interval

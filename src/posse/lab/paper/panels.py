@@ -19,8 +19,7 @@ from posse import networks, theory, validation
 from posse.algorithms import Algorithm, Isolated
 from posse.bandits import Bandit
 from posse.lab.compiled import registry as plan
-from posse.lab.jobs.results_cache import PartStore
-from posse.lab.jobs.scheduler import complete_jobs
+from posse.lab.jobs import PartStore, complete_jobs
 from posse.lab.results import Result
 from posse.lab.simulation import Job, Simulation
 from posse.networks import Network

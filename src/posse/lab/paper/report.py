@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from posse.lab.atomic_files import atomic_write
-from posse.lab.jobs.executors import count_slots
-from posse.lab.jobs.results_cache import PartStore
+from posse.lab.jobs import PartStore, count_slots
 from posse.lab.paper import analysis, claims, panels
 from posse.lab.paper.analysis import shared_least_slope
 from posse.lab.paper.panels import (
@@ -28,9 +27,8 @@ from posse.lab.paper.panels import (
 )
 from posse.lab.paper.report_data import ClaimReport, PaperProvenance, PaperReport
 from posse.lab.plots import draw_result, is_wide, save_figure, set_logarithmic, style_axes
-from posse.lab.report.curves import write_csv
+from posse.lab.report import write_csv, write_json
 from posse.lab.report.pages import paper as page
-from posse.lab.report.text import write_json
 from posse.serialization.encode import collect_versions
 
 

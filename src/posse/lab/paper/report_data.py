@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from posse.lab.report.curves import Chart
-from posse.lab.report.scoreboard import Scoreboard
+from posse.lab.report import Chart, Scoreboard
 from posse.lab.statistics import Estimate
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.algorithms.algorithm import Problem
+from posse.algorithms import Problem
 from posse.lab.reference.environment import BlockEnvironment, DelayedRewards
 from posse.lab.reference.recorder import Recorder
 from posse.lab.simulation import (

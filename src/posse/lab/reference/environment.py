@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.algorithms.algorithm import ArrivedRewards
-from posse.bandits import delays
-from posse.families import FAMILIES, Grid
-from posse.families.family import get_family_name, is_contextual
+from posse.algorithms import ArrivedRewards
+from posse.bandits import NEVER, draw_delays
+from posse.families import FAMILIES, Grid, get_family_name, is_contextual
 from posse.lab.reference.recorder import first_cells
 from posse.lab.reference.true_means import create_world
 from posse.lab.simulation import Simulation
@@ -45,8 +44,8 @@ class DelayedRewards:
         contexts: FloatArray | None = None,
     ) -> ArrivedRewards:
         """Queue the rewards (R, N) of round t and return the rewards that arrive in it."""
-        wait = np.ravel(delays.draw_delays(self._delay, self._stream, arms.shape))
-        rows = np.flatnonzero((wait != delays.NEVER) & (t + wait <= self._horizon))
+        wait = np.ravel(draw_delays(self._delay, self._stream, arms.shape))
+        rows = np.flatnonzero((wait != NEVER) & (t + wait <= self._horizon))
         # Sorted by delay, rewards of one arrival round are adjacent, and are queued as one slice.
         rows = rows[np.argsort(wait[rows], kind="stable")]
         pulls = np.ravel(arms)[rows], np.ravel(rewards)[rows], np.full(len(rows), t)

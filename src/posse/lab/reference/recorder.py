@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from posse import beliefs
 from posse import effective_samples as calibration
-from posse.algorithms.algorithm import Problem
-from posse.algorithms.rivals.initial_pulls import subtract_forced_pulls
+from posse.algorithms import Problem, subtract_forced_pulls
 from posse.lab.reference.true_means import ContextualWorld, World
 from posse.lab.simulation import Block, Simulation, in_callers_order
-from posse.networks.operators import count_links_in_use
+from posse.networks import count_links_in_use
 from posse.randomness import FloatArray, Streams
 
 

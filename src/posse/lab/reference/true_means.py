@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from posse import validation
 from posse.bandits import CONTEXTS, DRIFTS, ContextualBandit
 from posse.contexts import Contexts
-from posse.families.family import clip_means
+from posse.families import clip_means
 from posse.lab.simulation import Simulation, draw_arm_orders, in_played_order
 from posse.randomness import FloatArray, Streams, create_generator
 

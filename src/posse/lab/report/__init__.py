@@ -15,3 +15,27 @@ sections, a section of parts: text, which is escaped and becomes a paragraph, or
         summary=render_facts(["200 runs", "seed 7"]),
     )
 """
+
+from posse.lab.report.curves import Chart as Chart
+from posse.lab.report.curves import Curve as Curve
+from posse.lab.report.curves import LeastSlope as LeastSlope
+from posse.lab.report.curves import chart_results as chart_results
+from posse.lab.report.curves import least_slope as least_slope
+from posse.lab.report.curves import write_csv as write_csv
+from posse.lab.report.scoreboard import BETTER as BETTER
+from posse.lab.report.scoreboard import UNDECIDED as UNDECIDED
+from posse.lab.report.scoreboard import WORSE as WORSE
+from posse.lab.report.scoreboard import PairedDifference as PairedDifference
+from posse.lab.report.scoreboard import Scoreboard as Scoreboard
+from posse.lab.report.scoreboard import ScoreRow as ScoreRow
+from posse.lab.report.scoreboard import adjust_pairs as adjust_pairs
+from posse.lab.report.scoreboard import adjust_scoreboards as adjust_scoreboards
+from posse.lab.report.scoreboard import build_scoreboard as build_scoreboard
+from posse.lab.report.scoreboard import compare_pairs as compare_pairs
+from posse.lab.report.scoreboard import rank_algorithms as rank_algorithms
+from posse.lab.report.text import count_things as count_things
+from posse.lab.report.text import warn_few_runs as warn_few_runs
+from posse.lab.report.text import warn_unseen_tails as warn_unseen_tails
+from posse.lab.report.text import write_json as write_json
+from posse.lab.report.writer import check_folder as check_folder
+from posse.lab.report.writer import write_report as write_report

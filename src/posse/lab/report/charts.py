@@ -47,6 +47,7 @@ def place_labels(
     label_boxes: list[Box] = []
     positions = {}
     for i, (name, point) in enumerate(zip(names, points, strict=True)):
+        # The mark of the point itself is no obstacle: every candidate stands beside it.
         obstacles = marks[:i] + marks[i + 1 :] + label_boxes
         for position in _candidate_positions(name):
             box = _label_box(position, point)
@@ -79,6 +80,7 @@ def _candidate_positions(name: str) -> list[LabelPosition]:
 
 
 def _label_box(position: LabelPosition, point: tuple[float, float]) -> Box:
+    # The fonts of the reader are unknown here: an average letter has to do.
     width = _LETTER_WIDTH * len(position.text)
     left = (
         point[0] + position.dx - {"start": 0.0, "middle": width / 2, "end": width}[position.anchor]
@@ -169,6 +171,7 @@ def centre_scale(values: Iterable[float | None], most: float) -> AxisScale:
     """Fit a linear axis with zero in its middle; values beyond `most` are not on it."""
     sizes = [abs(value) for value in values if value is not None and math.isfinite(value)]
     sizes_inside = [value for value in sizes if value <= most]
+    # If a value is beyond `most`, the axis ends there, and the value becomes an arrow at its end.
     end = most if len(sizes_inside) < len(sizes) else max(sizes_inside, default=0.0)
     end = end or most or 1.0
     return AxisScale(-1.05 * end, 1.05 * end)
@@ -195,6 +198,7 @@ def _log_ticks(low: float, high: float, count: int) -> list[float]:
     """Choose powers of ten and, where there is room, round numbers between them."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks: list[float] = []
+    # From many to few ticks: the first set that leaves room between the numbers is taken.
     for factors in ((1, 2, 5), (1, 3), (1,)):
         candidates = [float(f"{factor}e{power}") for power in powers for factor in factors]
         ticks = [tick for tick in candidates if low <= tick <= high]
@@ -265,6 +269,7 @@ def draw_dots(
         render_element("li", row.name, class_=f"own {row.kind}" if row.own else row.kind)
         for row in rows
     ]
+    # Screen readers get one sentence (`meaning`) in place of all marks.
     picture = render_element("svg", *elements, width="100%", height=height, aria_hidden="true")
     return render_element(
         "div",

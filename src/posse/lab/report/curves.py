@@ -82,6 +82,7 @@ def chart_results(
     id_: str, results: Mapping[str, Result], bound: LeastSlope | None = None
 ) -> Chart | None:
     """Chart the regret of each result over time; None where only one round was recorded."""
+    # One point is no curve.
     if any(len(result.times) == 1 for result in results.values()):
         return None
     curves = [average_curve(name, result.times, result.regret) for name, result in results.items()]
@@ -115,6 +116,7 @@ def embed_charts(charts: Sequence[Chart]) -> str:
 
 def write_csv(curves: Sequence[Curve], path: Path) -> Path:
     """Write the drawn curves as a table: curve, round, mean regret per agent, 95% interval."""
+    # newline="": the csv module writes the ends of lines itself.
     with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["curve", "round", "regret", "low", "high"])

@@ -179,6 +179,7 @@ def compare_pairs(
         # Runs of one number met the same problem, so the luck that both had cancels.
         estimate, _ = compare_paired(regrets[first], regrets[second])
         runs = len(regrets[first])
+        # With very few runs the t test would rest on the assumption that regrets are normal.
         p = p_value(estimate, runs) if runs >= fewest_runs else None
         differences.append(PairedDifference(first, second, estimate, p))
     return differences
@@ -278,6 +279,7 @@ def score_comparison(results: Mapping[str, Result]) -> Scoreboard:
     return build_scoreboard(
         results,
         reference=lowest,
+        # The lowest mean is the first of all its pairs, and a row needs the difference to it.
         differences=[pair.reverse() for pair in pairs if pair.first == lowest],
         pairs=pairs,
         ranking=rank_algorithms(names, pairs),
@@ -336,6 +338,7 @@ def _mark_front(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     # Bounds are not ranked: they receive everything at once, which no network can do.
     candidates = [row for row in rows if row.rank is not None and row.sent_per_round is not None]
     costs = np.array([(row.sent_per_round, row.regret.mean) for row in candidates])
+    # Without candidates the array would have the shape (0,).
     is_best = find_pareto_front(costs.reshape(-1, 2))
     front = {row.algorithm for row, best in zip(candidates, is_best, strict=True) if best}
     return [replace(row, on_front=row.algorithm in front) for row in rows]
@@ -348,6 +351,7 @@ def _gaps_of(result: Result) -> FloatArray | None:
         fixed_means = result.fixed_means()
         if fixed_means is not None:
             means = np.broadcast_to(fixed_means, (result.runs, result.n_arms))
+    # Means with a further axis differ between agents or rounds: there is no single gap per arm.
     if means is None or means.ndim != 2:
         return None
     return np.asarray(means.max(axis=1, keepdims=True) - means)

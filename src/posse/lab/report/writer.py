@@ -40,6 +40,8 @@ def write_report(
     comparison = Comparison({words.name_of(value): value}) if isinstance(value, Result) else value
     report = build_report(comparison, title, single)
     (folder / FILES).mkdir(parents=True, exist_ok=True)
+    # The page is written last: it lists the files, so none of its links is dead, and an interrupted
+    # run leaves no page that looks complete.
     report = replace(report, files=_write_files(value, report, folder / FILES, saved))
     with atomic_write(folder / PAGE) as temporary:
         temporary.write_text(page.render(report), encoding="utf-8")
@@ -116,6 +118,7 @@ def _tabulate_algorithms(report: ComparisonReport) -> pd.DataFrame:
     columns["numbers_sent"] = [row.numbers_sent and row.numbers_sent.mean for row in rows]
     table = report.comparison.table()
     for key, values in columns.items():
+        # A column that is unknown for all algorithms would only be noise.
         if any(value is not None for value in values):
             table[key] = values
     return table.reset_index()

@@ -19,8 +19,7 @@ from posse import validation
 from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
 from posse.lab.experiments import Experiment
-from posse.lab.jobs.results_cache import PartStore, digest
-from posse.lab.jobs.scheduler import complete_jobs, track_progress
+from posse.lab.jobs import PartStore, complete_jobs, digest, track_progress
 from posse.lab.simulation import Job
 from posse.lab.sweeps.files import write_sweep
 from posse.lab.sweeps.grid import (
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from posse.lab.report.scoreboard import Scoreboard
+    from posse.lab.report import Scoreboard
 
 SUMMARIES = ("mean", "standard_error", "low", "high")
 
@@ -267,7 +266,7 @@ class Sweep:
     @cached_property
     def scoreboards(self) -> list[Scoreboard]:
         """The scoreboard of each cell: mean regret with its interval, tails, numbers sent."""
-        from posse.lab.report.scoreboard import build_scoreboard
+        from posse.lab.report import build_scoreboard
 
         return [build_scoreboard(comparison) for comparison in self]
 

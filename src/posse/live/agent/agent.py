@@ -13,36 +13,41 @@ import numpy as np
 
 from posse import validation
 from posse.contexts import Contexts, Features
-from posse.families.family import Model
+from posse.families import Model
 from posse.live.agent.action_selection import Choice, Chooser, Shares
 from posse.live.agent.arm_status import ArmStatus as ArmStatus
-from posse.live.agent.arm_status import Showing
-from posse.live.agent.context_evidence import Met
+from posse.live.agent.arm_status import ArmSummaries
+from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.agent.factory import (
     NO_WINNER_OF_CONTEXTS,
-    arm_names,
-    check_room,
-    checked_options,
-    evidence_of,
-    exchange_of,
-    spelled,
+    check_message_size,
+    fingerprint_agent,
+    make_evidence,
+    make_exchange,
+    validate_arm_names,
+    validate_options,
 )
-from posse.live.agent.posterior import Beliefs, Subset
-from posse.live.agent.site_pooling import Differences, Sharing, SiteMap, SiteReading, site_map
+from posse.live.agent.posterior import ArmSubset, Posteriors
+from posse.live.agent.site_pooling import (
+    SharingGain,
+    SiteDifferences,
+    SiteMap,
+    SitePooling,
+    build_site_map,
+)
 from posse.live.agent.verdicts import Judge, Judgement, NamedVerdict, Stop
-from posse.live.agent.visitor_features import Meeting, features_of, schema_of
+from posse.live.agent.visitor_features import Linearizer, encode_context, make_schema
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.seam import Outgoing
-from posse.policies.policy import Policy
-from posse.policies.thompson import ThompsonSampling
+from posse.policies import Policy, ThompsonSampling
 from posse.randomness import FloatArray
 
-REMEMBERED = 100_000  # decisions, of which the oldest is forgotten first
+MOST_DECISIONS = 100_000  # decisions, of which the oldest is forgotten first
 
 
 @dataclass(frozen=True)
 class Decision:
-    """An arm to play, and the probability with which it was chosen."""
+    """An arm to play and its propensity, the probability with which it was chosen."""
 
     id: str
     arm: str
@@ -51,23 +56,25 @@ class Decision:
 
 
 class Agent:
-    """Plays by a policy, learns from its own rewards and from its neighbours' evidence.
+    """A live agent: it plays by a policy and learns from own rewards and its neighbours' evidence.
 
-    arms: names; family: the reward model with its prior; exchange: "origins" or "flows", and
-    exchange_options: its further arguments. min_share: the least probability of an allowed arm;
-    new_arm_share: the most that arms of fewer than new_arm_pulls closed decisions get together,
-    while others are allowed. stop: when people want to stop; then neighbours must wait as long for
-    rewards, `reward_window` seconds. half_life: seconds after which evidence is worth half; time is
-    that of `tick`, and before the first that of the option `clock`. No files, no network: `tick`
-    and `receive` pass messages, and a loop over some agents in memory is the simplest network.
+    arms: names. family: the reward model with its prior. exchange: "origins" or "flows", and
+    exchange_options: its further arguments. min_share: the least probability of an allowed arm.
+    new_arm_share: the largest total probability of new arms, those with fewer than new_arm_pulls
+    closed decisions, while other arms are allowed. stop: the stopping rule; then neighbours must
+    have the same attribution window for rewards, `reward_window` seconds. half_life: seconds after
+    which evidence weighs half (for non-stationary rewards); the time is that of `tick`, before the
+    first tick that of the option `clock`. There are no files and no network: `tick` and `receive`
+    exchange messages, so a loop over some agents in memory is the simplest network.
 
-    silent_default: the reward that silence means, if decisions count from the start (`begin`).
-    sites: "alike": the evidence of others counts like the own; "differ": for what it is worth here,
-    as learnt from how far sites differ; a number: their standard deviation (`posse.sites`), if it
-    is known. Others are read once a tick.
+    silent_default: the reward of a decision that is never rewarded, if decisions count from the
+    start (`count_decision`). sites: "alike": evidence of other sites counts like own evidence;
+    "differ": it is discounted by the heterogeneity between sites, which is estimated (empirical
+    Bayes); a number: the known standard deviation between sites (`posse.sites`). The evidence of
+    other sites is read once a tick.
 
-    context: what is known of a visitor, a `posse.Contexts` or its table of fields, for the families
-    `Logistic` and `Linear`; then every decision is made at a context.
+    context: the schema of visitors' features, a `posse.Contexts` or its table of fields, for the
+    families `Logistic` and `Linear`; then every decision is made at a context.
     """
 
     def __init__(
@@ -92,276 +99,288 @@ class Agent:
         half_life: float | None = None,
         context: Contexts | Mapping[str, Any] | None = None,
     ) -> None:
-        names = arm_names(arms)
+        names = validate_arm_names(arms)
         self.policy = policy or ThompsonSampling()
         self.stop = stop
         self.half_life = half_life
-        self.context = schema_of(context)
+        self.context = make_schema(context)
         shares = Shares(min_share, new_arm_share, new_arm_pulls)
-        shares.check(len(names))
-        options = checked_options(exchange, exchange_options, network_size, half_life)
-        self._evidence = evidence_of(exchange, family, reward_range, silent_default, self.context)
+        shares.check_arm_count(len(names))
+        options = validate_options(exchange, exchange_options, network_size, half_life)
+        self._evidence = make_evidence(exchange, family, reward_range, silent_default, self.context)
         self.family = self._evidence.family
         self._chooser = Chooser(self.policy, self._evidence.at_mean, horizon, shares)
-        self._chooser.check(len(names), self.context is not None)
-        check_room(self._evidence, names)
+        self._chooser.check_policy(len(names), self.context is not None)
+        check_message_size(self._evidence, names)
         if stop is not None and self.context is not None:
             raise ValueError(NO_WINNER_OF_CONTEXTS)
-        # rewards that were waited for differently are none to compare
+        # Verdicts compare rewards, which is fair only if all had the same attribution window:
+        # agents with another window get another fingerprint and do not exchange.
         terms = {} if stop is None else {"reward_window": reward_window}
         if half_life is not None:
             terms["half_life"] = half_life
-        self.fingerprint = spelled(exchange, self._evidence, options, terms)
-        self.exchange = exchange_of(exchange, self._evidence, options, self.fingerprint)
+        self.fingerprint = fingerprint_agent(exchange, self._evidence, options, terms)
+        self.exchange = make_exchange(exchange, self._evidence, options, self.fingerprint)
         self._judge = Judge(stop, self._evidence, self.exchange, self.policy)
-        self._use(names, sites)
+        self._rebuild(names, sites)
         self._generator = np.random.default_rng(seed)
-        # arm, reward, features
+        # id -> (arm, reward, features); a node stores decisions on disk instead
         self._decisions: dict[str, tuple[str, float | None, FloatArray | None]] = {}
         self._rounds: int | None = None  # decisions so far; None: as many as own rewards
 
     def pull(
         self, allowed: Sequence[str] | None = None, context: Mapping[str, Any] | None = None
     ) -> Decision:
-        """A decision: which arm to play now, of all or of those allowed, at a context."""
-        visit = self.features(context)
-        (choice,) = self.choices([allowed], [visit])
+        """Decide which arm to play now, of all arms or of those allowed, at a context."""
+        visit = self.encode_context(context)
+        (choice,) = self.draw_choices([allowed], [visit])
         decision = Decision(secrets.token_hex(16), choice.arm, choice.probability)
-        self._remember(decision.id, choice.arm, None, None if visit is None else visit.x)
+        self._remember_decision(decision.id, choice.arm, None, None if visit is None else visit.x)
         return decision
 
     def choose(
         self, allowed: Sequence[str] | None = None, context: Mapping[str, Any] | None = None
     ) -> tuple[str, float]:
-        """An arm and the probability with which it is chosen, for who remembers it elsewhere."""
-        (choice,) = self.choices([allowed], [self.features(context)])
+        """Choose an arm and return it with its propensity; the caller stores the decision."""
+        (choice,) = self.draw_choices([allowed], [self.encode_context(context)])
         return choice.arm, choice.probability
 
-    def features(self, context: Mapping[str, Any] | None) -> Features | None:
-        """A context as features, checked; None where there is no schema, and must be none."""
-        return features_of(self.context, context)
+    def encode_context(self, context: Mapping[str, Any] | None) -> Features | None:
+        """Return the validated features of a context; None if there is no schema."""
+        return encode_context(self.context, context)
 
-    def choose_many(self, wishes: Sequence[Sequence[str] | None]) -> list[tuple[str, float]]:
-        """A batch of decisions on the present belief, for each of its allowed arms (None: all).
+    def choose_many(self, allowed_sets: Sequence[Sequence[str] | None]) -> list[tuple[str, float]]:
+        """Choose a batch of arms by the present belief, one for each allowed set (None: all).
 
-        Wishes for the same arms are drawn at once, unless the policy's scores depend on the round.
+        Choices between the same arms are drawn at once, unless the policy depends on the round.
         """
-        return [(choice.arm, choice.probability) for choice in self.choices(wishes)]
+        return [(choice.arm, choice.probability) for choice in self.draw_choices(allowed_sets)]
 
-    def choices(
+    def draw_choices(
         self,
-        wishes: Sequence[Sequence[str] | None],
+        allowed_sets: Sequence[Sequence[str] | None],
         visits: Sequence[Features | None] | None = None,
     ) -> list[Choice]:
-        """The same with the probabilities of all allowed arms; visits: where each is made."""
-        subsets = [self._subset(allowed) for allowed in wishes]
+        """Choose a batch of arms, with the propensities of all allowed arms; visits: features."""
+        subsets = [self._find_subset(allowed) for allowed in allowed_sets]
         self._count_rounds()
         if self.context is not None:
-            places = visits or [self.features(None)] * len(wishes)  # which refuses
-            return self._choose_at(subsets, [each.x for each in places if each is not None])
+            places = visits or [self.encode_context(None)] * len(allowed_sets)  # which refuses
+            return self._choose_arms_at(subsets, [visit.x for visit in places if visit is not None])
+        # Index policies depend on the round: they must choose one by one.
         if len(subsets) == 1 or not self._chooser.timeless:
-            return [self._choose(subset, 1)[0] for subset in subsets]
-        drawn = {
-            subset: iter(self._choose(subset, count)) for subset, count in Counter(subsets).items()
+            return [self._choose_arms(subset, 1)[0] for subset in subsets]
+        choices = {
+            subset: iter(self._choose_arms(subset, count))
+            for subset, count in Counter(subsets).items()
         }
-        return [next(drawn[subset]) for subset in subsets]
+        return [next(choices[subset]) for subset in subsets]
 
     def probabilities(self) -> dict[str, float]:
-        """With which probability the next decision plays each arm; nothing is drawn.
+        """Return the probability (propensity) of each arm in the next decision; nothing is drawn.
 
-        With contexts, that of the average visit.
+        With contexts, that at the average features.
         """
-        subset = self._subset(None)
+        subset = self._find_subset(None)
         t = self._count_rounds() + 1
         if self.context is None:
-            chances = self._chooser.probabilities(self._beliefs, subset, t)
+            chances = self._chooser.probabilities(self._posteriors, subset, t)
         else:
-            at = self.average()[None]
-            (chances,) = self._chooser.probabilities_at(self._beliefs, subset, at, t)
+            at = self.average_features()[None]
+            (chances,) = self._chooser.probabilities_at(self._posteriors, subset, at, t)
         return dict(zip(subset.names, chances.tolist(), strict=True))
 
     def _count_rounds(self) -> int:
-        """Decisions so far: an index policy must not begin anew with every process."""
+        """Count the decisions so far: an index policy must not start again with every process."""
         if self._rounds is None:
-            own = self.exchange.own().values()
-            self._rounds = int(sum(self._evidence.count(quanta) for quanta in own))
+            rows = self.exchange.own().values()
+            self._rounds = int(sum(self._evidence.count_pulls(quanta) for quanta in rows))
         return self._rounds
 
-    def _choose(self, subset: Subset, count: int) -> list[Choice]:
-        """So many decisions between the same arms."""
+    def _choose_arms(self, subset: ArmSubset, count: int) -> list[Choice]:
+        """Draw this number of choices between the same arms."""
         assert self._rounds is not None
         self._rounds += count
-        return self._chooser.choose(self._beliefs, subset, self._rounds, count, self._generator)
+        return self._chooser.choose_arms(
+            self._posteriors, subset, self._rounds, count, self._generator
+        )
 
-    def _choose_at(self, subsets: Sequence[Subset], places: Sequence[FloatArray]) -> list[Choice]:
-        """Decisions at contexts."""
+    def _choose_arms_at(
+        self, subsets: Sequence[ArmSubset], places: Sequence[FloatArray]
+    ) -> list[Choice]:
+        """Draw one choice at each of some contexts."""
         first = self._count_rounds() + 1
         self._rounds = self._count_rounds() + len(subsets)
-        return self._chooser.choose_all_at(self._beliefs, subsets, places, first, self._generator)
+        return self._chooser.choose_all_at(
+            self._posteriors, subsets, places, first, self._generator
+        )
 
     @property
     def shares(self) -> Shares:
-        """The least share of every arm, and the most that new ones get together."""
+        """The least share of every arm and the largest total share of new arms."""
         return self._chooser.shares
 
     def set_arms(self, names: Sequence[str], shares: Shares | None = None) -> None:
-        """Play these arms from now on; evidence of the others is kept, and travels as before.
+        """Play these arms from now on; evidence of removed arms is kept and still exchanged.
 
-        shares: other ones from now on, too.
+        shares: the shares from now on, if they change too.
         """
-        names = arm_names(names)
+        names = validate_arm_names(names)
         shares = shares or self.shares
-        shares.check(len(names))
-        self._chooser.check(len(names), self.context is not None)
-        check_room(self._evidence, names)
+        shares.check_arm_count(len(names))
+        self._chooser.check_policy(len(names), self.context is not None)
+        check_message_size(self._evidence, names)
         self._chooser.shares = shares
-        self._use(names, self.sites)
+        self._rebuild(names, self.sites)
 
     @property
     def sites(self) -> str | float:
-        """How sites compare: "alike", "differ", or by a known standard deviation."""
-        return self._reading.sites
+        """How evidence of other sites is read: "alike", "differ", or a known standard deviation."""
+        return self._pooling.sites
 
     def set_sites(self, sites: str | float) -> None:
-        """Read the evidence of others in another way from now on."""
-        self._use(self.arm_names, sites)
-        named = self._judge.named
+        """Read the evidence of other sites in another way from now on."""
+        self._rebuild(self.arm_names, sites)
+        # A named winner stays named; only cached judgements are dropped.
+        named_verdict = self._judge.named
         self._judge = Judge(self.stop, self._evidence, self.exchange, self.policy)
-        self._judge.named = named
+        self._judge.named = named_verdict
 
-    def sharing(self, lock: AbstractContextManager[Any] | None = None) -> Sharing | None:
-        """What settling now would give up by own closed decisions, and with others'; None: flows.
+    def measure_sharing(
+        self, lock: AbstractContextManager[Any] | None = None
+    ) -> SharingGain | None:
+        """Return the expected loss of stopping now, by own evidence and by all; None under flows.
 
         lock: as in `arms`.
         """
         with nullcontext() if lock is None else lock:
-            if not self._reading.able:
+            if not self._pooling.can_compare:
                 return None
-            reading = self._reading
-            table = self._reading.table()
-        return reading.sharing(table)
+            reading = self._pooling
+            table = self._pooling.build_table()
+        return reading.measure_sharing(table)
 
-    def site_map(self, lock: AbstractContextManager[Any] | None = None) -> SiteMap:
-        """What each site saw of every arm, and where one differs; lock: as in `arms`."""
+    def build_site_map(self, lock: AbstractContextManager[Any] | None = None) -> SiteMap:
+        """Return the evidence of each site for every arm, and the outliers; lock: as in `arms`."""
         lock = nullcontext() if lock is None else lock
-        return site_map(self._evidence, self.exchange, self.arm_names, self._reading, lock)
+        return build_site_map(self._evidence, self.exchange, self.arm_names, self._pooling, lock)
 
     @property
-    def differences(self) -> Differences:
-        """Whether sites differ, as of some ticks ago."""
-        return self._reading.differences
+    def differences(self) -> SiteDifferences:
+        """Whether sites differ, as of the last check."""
+        return self._pooling.differences
 
     def update(self, decision: Decision | str, reward: float) -> bool:
-        """Learn the reward of a decision; idempotent: a repetition changes nothing and is False."""
+        """Learn the reward of a decision; idempotent: a repetition returns False."""
         id_ = decision.id if isinstance(decision, Decision) else decision
         if id_ not in self._decisions:
-            raise ValueError(f"decision {id_!r} is unknown, or too old to be remembered")
+            raise ValueError(f"decision {id_!r} is unknown or was forgotten")
         arm, before, x = self._decisions[id_]
         if before is not None:
             if before == reward:
                 return False
-            raise ValueError(
-                f"decision {id_!r} already has the reward {before}: "
-                f"it cannot get the reward {reward}"
-            )
+            raise ValueError(f"decision {id_!r} already has the reward {before}, got {reward}")
         self.learn(arm, reward, x=x)
-        self._remember(id_, arm, float(reward), x)
+        self._remember_decision(id_, arm, float(reward), x)
         return True
 
-    def meet(self, arm: str, x: FloatArray | None) -> Met | None:
-        """Where a reward of an arm is counted now; None without features. See `Meeting`."""
-        return self._meeting(arm, x)
+    def expansion_point(self, arm: str, x: FloatArray | None) -> ExpansionPoint | None:
+        """Return the point at which a reward of an arm is linearised now; None without features."""
+        return self._linearizer(arm, x)
 
     def learn(
         self,
         arm: str,
         reward: float,
-        made: int = 0,
+        incarnation: int = 0,
         at: float | None = None,
         x: FloatArray | None = None,
     ) -> None:
         """Add the reward of an arm, played by this agent, to its own evidence.
 
-        made: what `exchange.incarnation()` was, at: the time, and x: the features, when its
-        decision was made.
+        incarnation: that of `exchange.incarnation()` when the decision was made; at: its time;
+        x: its features.
         """
-        quanta = self._evidence.of_reward(reward, self._generator, self.meet(arm, x))
-        self.exchange.observe(arm, quanta, made=made, at=at)
+        quanta = self._evidence.quantize_reward(
+            reward, self._generator, self.expansion_point(arm, x)
+        )
+        self.exchange.observe(arm, quanta, made=incarnation, at=at)
 
-    def begin(
-        self, arm: str, assumed: float, at: float | None = None, met: Met | None = None
+    def count_decision(
+        self, arm: str, assumed: float, at: float | None = None, point: ExpansionPoint | None = None
     ) -> int:
-        """Count a decision from its start, with the reward that silence means; its `made`.
+        """Count a decision from its start with an assumed reward; returns its incarnation.
 
-        met: where, see `meet`; to be kept with it.
+        point: its `expansion_point`, which the caller must store with the decision.
         """
-        return self.exchange.observe(arm, self._evidence.of_decision(assumed, met), at=at)
+        return self.exchange.observe(arm, self._evidence.quantize_decision(assumed, point), at=at)
 
-    def correct(
+    def correct_reward(
         self,
         arm: str,
         assumed: float,
         reward: float,
-        made: int,
+        incarnation: int,
         at: float | None = None,
-        met: Met | None = None,
+        point: ExpansionPoint | None = None,
     ) -> None:
-        """Put the reward of a decision in place of the one assumed when it began."""
-        quanta = self._evidence.of_correction(assumed, reward, met)
-        self.exchange.observe(arm, quanta, made=made, at=at)
+        """Replace the reward assumed at the start of a decision by its real (delayed) reward."""
+        quanta = self._evidence.quantize_correction(assumed, reward, point)
+        self.exchange.observe(arm, quanta, made=incarnation, at=at)
 
-    def close(
+    def close_decision(
         self,
         arm: str,
         reward: float,
-        made: int,
+        incarnation: int,
         at: float | None = None,
-        met: Met | None = None,
+        point: ExpansionPoint | None = None,
     ) -> None:
-        """The reward of a decision that began is final: from now on people are shown it."""
-        closed = met
-        if met is not None and met.log_odds is not None:
-            closed = self.meet(arm, met.x)  # by what is known now
-        quanta = self._evidence.of_closing(reward, self._generator, met, closed)
-        self.exchange.observe(arm, quanta, made=made, at=at)
+        """Mark the reward of a counted decision as final, so that reports include it."""
+        closing_point = point
+        if point is not None and point.log_odds is not None:
+            # Linearise again at what is known now: the estimate has moved since the decision.
+            closing_point = self.expansion_point(arm, point.x)  # by what is known now
+        quanta = self._evidence.quantize_closing(reward, self._generator, point, closing_point)
+        self.exchange.observe(arm, quanta, made=incarnation, at=at)
 
     @property
     def belief(self) -> FloatArray:
-        """The posterior the agent acts on, (D, K): prior and evidence, tempered under flows."""
-        return self._beliefs.now
+        """The posterior that the agent acts on, (D, K); tempered under flows."""
+        return self._posteriors.current
 
     def arms(
         self,
         lock: AbstractContextManager[Any] | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> dict[str, ArmStatus]:
-        """Every arm: mean, interval, chance of being the best, loss, pulls here and everywhere.
+        """Summarize every arm: mean, interval, P(best), expected loss, pulls.
 
-        lock: held while the agent is read, but not while its belief is summed up, which takes long.
-        context: for visitors of whom this is known; all else is as in the average visit so far.
+        lock: held while evidence is read, not while the belief is summarized, which is slow.
+        context: the known fields of a visitor; the others are at their averages so far.
         """
         if context is not None and self.context is None:
-            self.features(context)  # which refuses
-        return self._showing.arms(nullcontext() if lock is None else lock, context)
+            self.encode_context(context)  # which refuses
+        return self._summaries.summarize_arms(nullcontext() if lock is None else lock, context)
 
-    def average(self) -> FloatArray:
-        """The average features of closed decisions in the network, (d,); needs a `context`."""
-        return self._showing.average(self.exchange.evidence())
+    def average_features(self) -> FloatArray:
+        """Return the average features of closed decisions, (d,); needs a `context`."""
+        return self._summaries.average_features(self.exchange.evidence())
 
     def verdict(
         self, lock: AbstractContextManager[Any] | None = None, now: float | None = None
     ) -> Judgement:
-        """Whether the experiment may stop, by closed decisions; needs `stop`.
+        """Judge by closed decisions whether the experiment may stop; needs `stop`.
 
-        Nothing stops by itself. Where sites differ it is about this one only. A winner stays one
-        until the arms change. lock: as of `arms`; now: the time, to say since when.
+        Nothing stops by itself. Where sites differ, the verdict is about this site. A winner stays
+        one until the arms change. lock: as in `arms`; now: the time, to report since when it is so.
         """
         lock = nullcontext() if lock is None else lock
-        return self._judge.of(self.arm_names, self.sites != "alike", lock, now)
+        return self._judge.judge_arms(self.arm_names, self.sites != "alike", lock, now)
 
     @property
     def named_verdict(self) -> NamedVerdict | None:
-        """The winner, or "no difference", that was named so far: part of the durable state."""
+        """The winner, or "no difference", named so far: part of the durable state."""
         return self._judge.named
 
     @named_verdict.setter
@@ -370,39 +389,39 @@ class Agent:
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """The lowest and the highest reward that there can be."""
+        """The lowest and the highest possible reward."""
         return self._evidence.reward_range
 
     @property
-    def can_begin(self) -> bool:
-        """Whether decisions can count from the start; under flows only with `silent_default`."""
+    def can_count_open(self) -> bool:
+        """Whether decisions can count before their reward (flows: with `silent_default`)."""
         return self._evidence.closed
 
     def check_reward(self, reward: float) -> None:
-        """Refuse what cannot be a reward, in one sentence."""
+        """Refuse an impossible reward with one sentence."""
         self._evidence.check_reward(reward)
 
-    def pulls(self, ledger: Ledger) -> float:
-        """How many pulls, open ones included, the evidence of all arms counts."""
-        return sum(map(self._evidence.count, ledger.values()))
+    def count_pulls(self, ledger: Ledger) -> float:
+        """Count the pulls, open ones included, in the evidence of all arms."""
+        return sum(map(self._evidence.count_pulls, ledger.values()))
 
-    def tally(self, quanta: Sequence[int]) -> tuple[float, float, float]:
-        """Pulls, of which closed, and the sum of the rewards of these; no quanta: of no pull."""
+    def summarize_pulls(self, quanta: Sequence[int]) -> tuple[float, float, float]:
+        """Return pulls, closed pulls and the sum of their rewards; empty quanta are no pulls."""
         if not quanta:
             return 0.0, 0.0, 0.0
         evidence = self._evidence
-        return evidence.count(quanta), evidence.closed_count(quanta), self.reward_sum(quanta)
+        return evidence.count_pulls(quanta), evidence.closed_count(quanta), self.reward_sum(quanta)
 
     def reward_sum(self, quanta: Sequence[int]) -> float:
-        """The sum of the rewards of closed decisions of which these quanta are the evidence."""
+        """Return the sum of the rewards of the closed decisions in these quanta."""
         return self._evidence.reward_sum(self._evidence.closed_part(quanta))
 
     def own_pulls(self) -> tuple[int, int]:
-        """How many own pulls count, and how many of these are open."""
+        """Count the own pulls, and the open ones among them."""
         rows = self.exchange.own().values()
-        counted = map(self._evidence.count, rows)
-        waiting = map(self._evidence.open_count, rows)
-        return round(sum(counted)), round(sum(waiting))
+        pulls = map(self._evidence.count_pulls, rows)
+        open_pulls = map(self._evidence.open_count, rows)
+        return round(sum(pulls)), round(sum(open_pulls))
 
     def connect(self, peer: str) -> None:
         """Begin to exchange with a neighbour."""
@@ -413,54 +432,57 @@ class Agent:
         self.exchange.disconnect(peer)
 
     def tick(self, now: float) -> Outgoing:
-        """What to send now, as (neighbour, message); reads the evidence of others anew."""
-        self._reading.tick()
+        """Return the messages that are due, as (neighbour, message)."""
+        self._pooling.tick()
         return self.exchange.tick(now)
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
-        """Take in a message; what comes back is to be sent."""
+        """Process a message of a neighbour and return the answers to send."""
         return self.exchange.receive(peer, message, now)
 
     def state(self) -> dict[str, Any]:
-        """The durable state, as plain JSON values."""
+        """Return the durable state as plain JSON values."""
         return {"fingerprint": self.fingerprint, "exchange": self.exchange.state()}
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue from a saved state; `clean` if nothing was observed after it was saved."""
         if state.get("fingerprint") != self.fingerprint:
-            raise ValueError("this state is of an agent with another exchange, family or prior")
+            raise ValueError(
+                "the state belongs to an agent with another exchange, family or prior: give one "
+                "of this agent"
+            )
         self.exchange.restore(state["exchange"], clean)
-        self._reading.forget()
+        self._pooling.reset()
 
-    def _use(self, names: list[str], sites: str | float) -> None:
-        """Begin with these arms: nothing that was kept of others is of use."""
+    def _rebuild(self, names: list[str], sites: str | float) -> None:
+        """Build posteriors and summaries for these arms; no cache of other arms is of use."""
         sums = (self._evidence, self.exchange, names)
         steady = self.half_life is None
         self.arm_names = names
-        self._reading = SiteReading(*sums, sites, steady)
-        self._beliefs = Beliefs(*sums, reading=self._reading)
-        self._closed = Beliefs(*sums, honest=True)
-        self._meeting = Meeting(*sums, self._beliefs, self._closed)
-        self._showing = Showing(*sums, self._reading, self._closed)
+        self._pooling = SitePooling(*sums, sites, steady)
+        self._posteriors = Posteriors(*sums, pooling=self._pooling)
+        self._closed_posteriors = Posteriors(*sums, closed_only=True)
+        self._linearizer = Linearizer(*sums, self._posteriors, self._closed_posteriors)
+        self._summaries = ArmSummaries(*sums, self._pooling, self._closed_posteriors)
 
-    def _subset(self, allowed: Sequence[str] | None) -> Subset:
-        """The allowed arms, checked when they are first asked for."""
+    def _find_subset(self, allowed: Sequence[str] | None) -> ArmSubset:
+        """Return the cached subset of the allowed arms; a new subset is validated."""
         if isinstance(allowed, str) or (allowed is not None and not allowed):
             raise ValueError(f"allowed must be a list of arms, at least one, got {allowed!r}")
         key = () if allowed is None else tuple(allowed)
         try:
-            subset = self._beliefs.of(key)
+            subset = self._posteriors.find_subset(key)
         except TypeError:  # a list in place of a name
             subset = None
         if subset is None:
             names = [validation.validate_choice("arm", name, self.arm_names) for name in key]
-            subset = self._beliefs.add(key, list(dict.fromkeys(names)) or self.arm_names)
+            subset = self._posteriors.add_subset(key, list(dict.fromkeys(names)) or self.arm_names)
         return subset
 
-    def _remember(
+    def _remember_decision(
         self, id_: str, arm: str, reward: float | None, x: FloatArray | None = None
     ) -> None:
         self._decisions.pop(id_, None)
         self._decisions[id_] = arm, reward, x
-        if len(self._decisions) > REMEMBERED:
+        if len(self._decisions) > MOST_DECISIONS:
             self._decisions.pop(next(iter(self._decisions)))

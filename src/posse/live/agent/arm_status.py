@@ -1,4 +1,4 @@
-"""What people are shown of every arm: what closed decisions say of it, and how many are open."""
+"""Status of arms, as reported: what closed decisions say, and how many decisions are open."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from posse.live.agent.context_evidence import Moments
+from posse.live.agent.context_evidence import GramSums
 from posse.live.agent.evidence import Evidence
-from posse.live.agent.posterior import Beliefs
-from posse.live.agent.site_pooling import SiteReading
-from posse.live.agent.visitor_features import placed
+from posse.live.agent.posterior import Posteriors
+from posse.live.agent.site_pooling import SitePooling
+from posse.live.agent.visitor_features import fill_features
 from posse.live.exchange import Exchange
 from posse.live.exchange.ledger import Ledger
 from posse.randomness import FloatArray
@@ -20,7 +20,7 @@ from posse.summary import summarise
 
 @dataclass(frozen=True)
 class ArmStatus:
-    """What closed decisions say of an arm, in numbers that can be believed, and what is open."""
+    """Summary of an arm from closed decisions, with honest intervals, and its open decisions."""
 
     mean: float
     low: float  # 95% interval of the mean
@@ -38,70 +38,70 @@ class ArmStatus:
     sites_differ: bool = False  # whether there is little doubt that they do
 
 
-class Showing:
-    """Sums up the belief about some arms, once for each state of the evidence."""
+class ArmSummaries:
+    """Summarizes the belief about some arms, once for each revision of the evidence."""
 
     def __init__(
         self,
         evidence: Evidence,
         exchange: Exchange,
         arms: Sequence[str],
-        reading: SiteReading,
-        belief: Beliefs,
+        pooling: SitePooling,
+        belief: Posteriors,
     ) -> None:
-        """reading: how the evidence of other sites is read; belief: what closed decisions say."""
+        """pooling: how evidence of other sites is read; belief: posteriors of closed decisions."""
         self._evidence = evidence
         self._exchange = exchange
         self._arms = arms
-        self._reading = reading
+        self._pooling = pooling
         self._belief = belief
         self._last: tuple[int, dict[str, ArmStatus]] = (-1, {})  # of a revision of the evidence
 
-    def arms(
+    def summarize_arms(
         self, lock: AbstractContextManager[Any], context: Mapping[str, Any] | None = None
     ) -> dict[str, ArmStatus]:
-        """Every arm; the lock is held while the evidence is read, and not while it is summed up.
+        """Summarize every arm; the lock is held only while evidence is read.
 
-        context: what is known of a visitor; of the rest, or without one, the average is taken.
+        context: the known fields of a visitor; the others are at their averages.
         """
         with lock:
             revision = self._exchange.revision
             if self._last[0] == revision and not context:
                 return dict(self._last[1])
-            held = self._exchange.evidence()
-            own = self._exchange.own()
-            belief = self._read(held, context or {})
-            table = self._reading.table() if self._reading.able else None
-        facts: Sequence[Mapping[str, Any]] = [{}] * len(self._arms)
+            ledger = self._exchange.evidence()
+            own_ledger = self._exchange.own()
+            belief = self._belief_at(ledger, context or {})
+            table = self._pooling.build_table() if self._pooling.can_compare else None
+        columns: Sequence[Mapping[str, Any]] = [{}] * len(self._arms)
         if table is not None:
-            belief = belief if self._reading.pools else self._reading.shown(table)
-            facts = self._reading.facts(table)
-        status = self._summary(belief, held, own, facts)
+            belief = belief if self._pooling.pools_fully else self._pooling.reported_belief(table)
+            columns = self._pooling.describe_arms(table)
+        status = self._build_statuses(belief, ledger, own_ledger, columns)
         if not context:
             with lock:
                 self._last = revision, status
         return dict(status)
 
-    def average(self, held: Ledger) -> FloatArray:
-        """The average features of closed decisions in the network, (d,)."""
+    def average_features(self, ledger: Ledger) -> FloatArray:
+        """Return the average features of closed decisions in the network, (d,)."""
         sums = self._evidence.sums
-        assert isinstance(sums, Moments)
-        return sums.average(map(self._evidence.closed_part, held.values()))
+        assert isinstance(sums, GramSums)
+        return sums.average_features(map(self._evidence.closed_part, ledger.values()))
 
-    def _read(self, held: Ledger, context: Mapping[str, Any]) -> FloatArray:
-        """The belief about the means, (D, K): of all visitors, or of those at a context."""
+    def _belief_at(self, ledger: Ledger, context: Mapping[str, Any]) -> FloatArray:
+        """Return the belief about the means, (D, K): of all visitors, or of those at a context."""
         sums = self._evidence.sums
-        if not isinstance(sums, Moments):
-            return self._belief.now
-        x = placed(sums.context, context, self.average(held))
-        return self._belief.at(x[None])[:, 0]
+        if not isinstance(sums, GramSums):
+            return self._belief.current
+        x = fill_features(sums.context, context, self.average_features(ledger))
+        return self._belief.belief_at(x[None])[:, 0]
 
-    def _summary(
+    def _build_statuses(
         self,
         belief: FloatArray,
-        held: Ledger,
-        own: Ledger,
-        facts: Sequence[Mapping[str, Any]],  # of other sites
+        ledger: Ledger,
+        own_ledger: Ledger,
+        columns: Sequence[Mapping[str, Any]],  # of other sites
     ) -> dict[str, ArmStatus]:
         evidence = self._evidence
         summary = summarise(evidence.at_mean, belief)
@@ -113,11 +113,15 @@ class Showing:
                 high=float(summary.high[k]),
                 probability_best=float(summary.probability_best[k]),
                 expected_loss=float(summary.expected_loss[k]),
-                pulls_here=evidence.count(evidence.closed_part(own.get(name, nothing))),
-                pulls_in_network=evidence.count(evidence.closed_part(held.get(name, nothing))),
-                open_here=evidence.open_count(own.get(name, nothing)),
-                open_in_network=evidence.open_count(held.get(name, nothing)),
-                **facts[k],
+                pulls_here=evidence.count_pulls(
+                    evidence.closed_part(own_ledger.get(name, nothing))
+                ),
+                pulls_in_network=evidence.count_pulls(
+                    evidence.closed_part(ledger.get(name, nothing))
+                ),
+                open_here=evidence.open_count(own_ledger.get(name, nothing)),
+                open_in_network=evidence.open_count(ledger.get(name, nothing)),
+                **columns[k],
             )
             for k, name in enumerate(self._arms)
         }

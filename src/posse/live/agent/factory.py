@@ -1,12 +1,11 @@
-"""Fingerprints: agents whose evidence means the same have equal ones, and only they exchange.
+"""Construction of an agent: validated arms and options, its evidence, exchange and fingerprint.
 
-A fingerprint is its version and a hash of what evidence depends on: the network and the experiment,
-so that nothing said in one is taken for another; the exchange; the family by its name and its
-belief's numbers (prior, statistic, range). Numbers count, not how they were written: `sigma = 1`
-and `sigma = 1.0` are equal.
-
-Settings that change what evidence means (`terms`) are spelled out where they are set, and only
-there.
+Agents exchange evidence only if their fingerprints are equal: then evidence means the same. A
+fingerprint is its version and a hash of what evidence depends on: the network and the experiment,
+so that no message is taken for one of another experiment; the exchange; the family by its name and
+the numbers of its belief (prior, statistic, range). Numbers count, not how they were written:
+`sigma = 1` and `sigma = 1.0` are equal. Settings that change what evidence means (`terms`) are
+part of the hash where they are set, and only there.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 
 from posse import validation
 from posse.contexts import Contexts
-from posse.families.family import Model, get_family_name
+from posse.families import Model, get_family_name
 from posse.live.agent.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.layouts import DEFAULT
@@ -30,7 +29,7 @@ from posse.live.exchange.origin_checks import LARGEST_ENTRY
 VERSION = 1  # of what is hashed, at the head of every fingerprint; any other is refused
 
 
-def fingerprint_of(
+def compute_fingerprint(
     kind: str,
     evidence: Evidence,
     *,
@@ -38,32 +37,33 @@ def fingerprint_of(
     experiment: str = DEFAULT,
     terms: Mapping[str, float | None] | None = None,
 ) -> str:
-    """The fingerprint of an exchange of this kind, such as '1-9f86d081884c7d659a2feaa0c55ad015'."""
+    """Compute the fingerprint of an exchange, such as '1-9f86d081884c7d659a2feaa0c55ad015'."""
     # lengths first: no two names run into each other
+    # Lengths first, so that no two pairs of names give the same text.
     names = f"{len(network)} {network} {len(experiment)} {experiment}"
-    text = f"{names} {_in_numbers(kind, evidence)}{_in_terms(terms or {})}"
+    text = f"{names} {_render_numbers(kind, evidence)}{_render_terms(terms or {})}"
     return f"{VERSION}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
-def _in_terms(terms: Mapping[str, float | None]) -> str:
-    """Each setting with its number, in the order of their names."""
+def _render_terms(terms: Mapping[str, float | None]) -> str:
+    """Render each setting with its number, sorted by name."""
     values = ((name, terms[name]) for name in sorted(terms))
     return "".join(f"; {name} {'none' if v is None else f'{v:.12g}'}" for name, v in values)
 
 
-def _in_numbers(kind: str, evidence: Evidence) -> str:
-    """The family's name and its belief's numbers, to 12 digits: the last may be the machine's."""
+def _render_numbers(kind: str, evidence: Evidence) -> str:
+    """Render the family's name and its belief's numbers to 12 digits."""
 
-    def written(values: object) -> str:
+    def render_values(values: object) -> str:
         if isinstance(values, str):
             return values
         return " ".join(f"{value:.12g}" for value in np.ravel(np.asarray(values, dtype=float)))
 
     parts = {
         "family": get_family_name(evidence.family),
-        "prior": written(evidence.family.prior()),
-        **{name: written(value) for name, value in evidence.sums.spelled().items()},
-        "range": written(evidence.reward_range),
+        "prior": render_values(evidence.family.prior()),
+        **{name: render_values(value) for name, value in evidence.sums.fingerprint_parts().items()},
+        "range": render_values(evidence.reward_range),
         "signs": str(evidence.signs),
     }
     # closed sums are coordinates of their own; under origins every agent has them
@@ -72,19 +72,19 @@ def _in_numbers(kind: str, evidence: Evidence) -> str:
     return f"{kind} " + "; ".join(f"{name} {text}" for name, text in parts.items())
 
 
-# What an agent begins with: its arms, its evidence, and an exchange on terms all agree on.
+# ---- Parts of a new agent
 
 LARGEST_NETWORK = 1_000_000  # agents
 NO_CONTEXTS_UNDER_FLOWS = (
-    "contexts need exchange 'origins': under flows no honest interval is known for them"
+    "contexts need exchange 'origins': flows give no honest intervals for them"
 )
 NO_WINNER_OF_CONTEXTS = (
-    "stop does not go with a context: each context has its own best arm: see expected_loss"
+    "stop does not go with a context, which has its own best arm: see expected_loss instead"
 )
 
 
-def arm_names(arms: Sequence[str]) -> list[str]:
-    """The names of the arms, or a sentence that says what is wrong with them."""
+def validate_arm_names(arms: Sequence[str]) -> list[str]:
+    """Return the names of the arms; refuse empty, repeated or too long ones with one sentence."""
     names = [] if isinstance(arms, str) else list(arms)
     valid = all(isinstance(name, str) and name and name.isprintable() for name in names)
     if not names or not valid or len(set(names)) < len(names):
@@ -99,15 +99,15 @@ def arm_names(arms: Sequence[str]) -> list[str]:
     return names
 
 
-def checked_options(
+def validate_options(
     exchange: str,
-    given: Mapping[str, Any] | None,
+    extra_options: Mapping[str, Any] | None,
     network_size: int | None,
     half_life: float | None,
 ) -> dict[str, Any]:
-    """The further arguments of an exchange of this kind."""
+    """Return the validated further arguments of an exchange of this kind."""
     validation.validate_choice("exchange", exchange, EXCHANGES)
-    options = dict(given or {})
+    options = dict(extra_options or {})
     if network_size is not None:
         if exchange != "flows":
             raise ValueError("network_size is for 'flows': the exchange 'origins' needs no N")
@@ -119,25 +119,25 @@ def checked_options(
     return options
 
 
-def evidence_of(
+def make_evidence(
     exchange: str,
     family: Model,
     reward_range: tuple[float, float] | None,
     silent_default: float | None,
     context: Contexts | None = None,
 ) -> Evidence:
-    """The coordinates that an exchange of this kind carries."""
+    """Build the evidence with the coordinates that an exchange of this kind carries."""
     if context is not None and exchange == "flows":
         raise ValueError(NO_CONTEXTS_UNDER_FLOWS)
     # under flows only if asked for: neighbours must have the same coordinates
     signs, closed = (SIGNS, silent_default is not None) if exchange == "flows" else (0, True)
-    evidence = Evidence.of(family, reward_range, signs, closed, context)
+    evidence = Evidence.for_family(family, reward_range, signs, closed, context)
     if silent_default is not None:
         evidence.check_reward(silent_default)
     return evidence
 
 
-def check_room(evidence: Evidence, names: Sequence[str]) -> None:
+def check_message_size(evidence: Evidence, names: Sequence[str]) -> None:
     """Refuse more columns and arms than one message can carry of an agent's evidence."""
     coordinates = len(evidence.bounds)
     size = sum(row_size(name, coordinates) for name in names)
@@ -149,29 +149,29 @@ def check_room(evidence: Evidence, names: Sequence[str]) -> None:
         )
 
 
-def spelled(
+def fingerprint_agent(
     exchange: str,
     evidence: Evidence,
     options: Mapping[str, Any],
     terms: Mapping[str, float | None],
 ) -> str:
-    """The fingerprint; what keeps experiments apart is in it."""
+    """Compute the fingerprint of an agent; it includes the names that keep experiments apart."""
     apart = {key: options[key] for key in ("network", "experiment") if key in options}
-    return fingerprint_of(exchange, evidence, **apart, terms=terms)
+    return compute_fingerprint(exchange, evidence, **apart, terms=terms)
 
 
-def exchange_of(
+def make_exchange(
     exchange: str,
     evidence: Evidence,
     options: Mapping[str, Any],
     fingerprint: str,
 ) -> Exchange:
-    """An exchange of this kind, with nothing observed yet."""
-    more: dict[str, Any] = {"features": evidence.features} if evidence.features else {}
+    """Build an exchange of this kind without any evidence."""
+    feature_options: dict[str, Any] = {"features": evidence.features} if evidence.features else {}
     return EXCHANGES[exchange](
         fingerprint=fingerprint,
         bounds=evidence.bounds,
         closed=evidence.closed_sums,
-        **more,
+        **feature_options,
         **options,
     )

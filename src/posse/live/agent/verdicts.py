@@ -1,4 +1,7 @@
-"""Verdicts of a live agent: when an experiment may stop, and what is said of it."""
+"""Verdicts of a live agent: when an experiment may stop, and the sentence that says so.
+
+A winner and "no difference" rest on confidence sequences, so that looking often is harmless.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,17 @@ from posse import best_arm, validation
 from posse.live.agent.evidence import Evidence
 from posse.live.exchange import Exchange
 from posse.live.exchange.ledger import Ledger
-from posse.policies.policy import Policy
-from posse.policies.top_two import TopTwo
+from posse.policies import Policy, TopTwo
 from posse.randomness import FloatArray
 from posse.stopping import Kind, judge_by_loss, verdict
 
 
 @dataclass(frozen=True)
 class Stop:
-    """When people want to stop: how often a winner may be wrong, and what difference is none.
+    """The stopping rule: how often a winner may be wrong, and which difference does not matter.
 
-    error: the share of such experiments in which a false winner may be named, however often one
-    looks. tolerance: a difference of means that does not matter; None: every one does.
+    error: the share of experiments in which a false winner may be named, however often one looks.
+    tolerance: a difference of means that does not matter; None: every difference matters.
     """
 
     error: float = 0.05
@@ -40,7 +42,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether an experiment may stop: a `posse.Verdict` that names its arm."""
+    """Whether an experiment may stop: a `posse.Verdict` with the name of its arm."""
 
     verdict: Kind
     arm: str | None  # that wins, is good enough, or leads; None before there is a view to judge
@@ -69,18 +71,18 @@ class NamedVerdict:
     here: bool  # by the evidence of this site only
 
     def to_json(self) -> bytes:
-        """The record as the store has it."""
+        """Encode the record for the store."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> NamedVerdict:
-        """Read what `to_json` wrote."""
+        """Decode what `to_json` wrote."""
         fields = json.loads(data)
         judgement = Judgement(**fields.pop("judgement"))
         return cls(judgement, tuple(fields.pop("arms")), **fields)
 
-    def is_news_after(self, stored: NamedVerdict | None) -> bool:
-        """Whether it is to be written: evidence that grows does not cost a commit at every look."""
+    def differs_from(self, stored: NamedVerdict | None) -> bool:
+        """Whether it must be written again; a little more evidence costs no commit."""
         if stored is None:
             return True
         evidence = stored.judgement.evidence
@@ -89,7 +91,7 @@ class NamedVerdict:
         as_stored = replace(self, judgement=replace(self.judgement, evidence=evidence))
         return as_stored != stored
 
-    def answers(self, stop: Stop, arms: Sequence[str], here: bool) -> bool:
+    def answers_question(self, stop: Stop, arms: Sequence[str], here: bool) -> bool:
         """Whether it is about these arms, by this error and this evidence."""
         if self.judgement.verdict != "winner" and self.tolerance != stop.tolerance:
             return False
@@ -98,18 +100,22 @@ class NamedVerdict:
 
 WAITING = Judgement(
     "keep-going", None, None, None, None,
-    "keep going: a neighbour holds evidence that has not arrived here yet",
+    "keep going: a neighbour has evidence that has not arrived here yet",
 )  # fmt: skip
+NO_DATA = "keep going: no closed decisions yet"
 ADVICE = "; policy 'top-two' gets there sooner"
-NO_STOP = "this experiment has no stop: set it, such as stop = {error = 0.05}, in a new experiment"
+NO_STOP = (
+    "this experiment has no stopping rule: set one, such as stop = {error = 0.05}, in a new "
+    "experiment"
+)
 
 
 class Judge:
-    """The verdicts of one agent, each computed once for what it holds.
+    """The verdicts of one agent, each computed once for a state of its evidence.
 
-    They are about closed decisions, and about a view of the network that is causally closed: what
-    was decided at a neighbour may rest on evidence that has not arrived, and until it has, the last
-    verdict stands. A winner and "no difference" are permanent, until the arms change: `named`.
+    Verdicts use closed decisions, and a view of the network that is causally closed: a neighbour's
+    decisions may rest on evidence that has not arrived here, and until it has, the last verdict
+    stands. A winner and "no difference" are permanent until the arms change: `named`.
     """
 
     def __init__(
@@ -122,96 +128,103 @@ class Judge:
         self._last: tuple[int, tuple[str, ...], Judgement] | None = None
         self.named: NamedVerdict | None = None
 
-    def of(
+    def judge_arms(
         self,
         names: Sequence[str],
         here: bool,
         lock: AbstractContextManager[Any],
         now: float | None = None,
     ) -> Judgement:
-        """The verdict about these arms; `here`: from this agent's own evidence only.
+        """Return the verdict about these arms; `here`: from this agent's own evidence only.
 
-        lock: held while the exchange is read, but not while it is judged, which takes long. now:
-        Unix seconds, to say since when a verdict stands.
+        lock: held while the exchange is read, not while it is judged, which takes long. now: Unix
+        seconds, to report since when a verdict stands.
         """
         if self._stop is None:
             raise ValueError(NO_STOP)
-        asked = tuple(names)
+        arms = tuple(names)
         with lock:
-            if self.named is not None and not self.named.answers(self._stop, asked, here):
+            if self.named is not None and not self.named.answers_question(self._stop, arms, here):
                 self.named = self._last = None
+            # Under the lock only what must be read together; judging takes long and needs none.
             exchange = self._exchange
             last = self._last
-            named = self.named
+            named_verdict = self.named
             revision = exchange.revision
-            if last is not None and last[:2] == (revision, asked):
+            if last is not None and last[:2] == (revision, arms):
                 return last[2]
             if not (here or exchange.is_current()):
-                if last is not None and last[1] == asked:
+                if last is not None and last[1] == arms:
                     return last[2]
-                return WAITING if named is None else named.judgement
-            all_ = exchange.evidence()
-            held = exchange.own() if here else all_
-        belief = self._belief(asked, held)
-        found = self._judge(asked, belief, len({*asked, *all_}), here)
+                return WAITING if named_verdict is None else named_verdict.judgement
+            network_ledger = exchange.evidence()
+            ledger = exchange.own() if here else network_ledger
+        belief = self._closed_belief(arms, ledger)
+        # All arms ever seen count for the union bound, also those that were removed.
+        judgement = self._compute_verdict(arms, belief, len({*arms, *network_ledger}), here)
         with lock:
-            found = self._remember(asked, belief, found, here, now)
-            self._last = revision, asked, found
-        return found
+            judgement = self._update_named(arms, belief, judgement, here, now)
+            self._last = revision, arms, judgement
+        return judgement
 
-    def _remember(
+    def _update_named(
         self,
         names: tuple[str, ...],
         belief: FloatArray,
-        found: Judgement,
+        judgement: Judgement,
         here: bool,
         now: float | None,
     ) -> Judgement:
-        """What is said after this look: the verdict named first stays, its evidence only grows."""
+        """Return the verdict to report: the one named first stays, its evidence only grows."""
         assert self._stop is not None
         before = None if self.named is None else self.named.judgement
         # a winner by less than the tolerance does not contradict "no difference"
-        if before is None or (before.verdict, found.verdict) == ("no-difference", "winner"):
-            if found.verdict not in PERMANENT:
-                return found
-            named = replace(found, since=now, sentence=_since(now) + found.sentence)
-        elif found.arm == before.arm and (found.evidence or 0.0) > (before.evidence or 0.0):
-            named = replace(before, evidence=found.evidence)
+        if before is None or (before.verdict, judgement.verdict) == ("no-difference", "winner"):
+            if judgement.verdict not in PERMANENT:
+                return judgement
+            standing = replace(
+                judgement, since=now, sentence=_render_since(now) + judgement.sentence
+            )
+        elif judgement.arm == before.arm and (judgement.evidence or 0.0) > (before.evidence or 0.0):
+            standing = replace(before, evidence=judgement.evidence)
         else:
-            named = before
+            standing = before
         stop = self._stop
-        self.named = NamedVerdict(named, tuple(sorted(names)), stop.error, stop.tolerance, here)
-        if found.arm == named.arm:
-            return replace(named, expected_loss=found.expected_loss)
-        assert named.arm is not None
+        self.named = NamedVerdict(standing, tuple(sorted(names)), stop.error, stop.tolerance, here)
+        if judgement.arm == standing.arm:
+            return replace(standing, expected_loss=judgement.expected_loss)
+        assert standing.arm is not None
         loss = float(
-            best_arm.evaluate_arms(self._evidence.at_mean, belief)[1][names.index(named.arm)]
+            best_arm.evaluate_arms(self._evidence.at_mean, belief)[1][names.index(standing.arm)]
         )
-        if (named.verdict, found.verdict) == ("winner", "winner"):
-            return replace(named, expected_loss=loss, sentence=_contradiction(named, found))
-        return replace(named, expected_loss=loss)
+        if (standing.verdict, judgement.verdict) == ("winner", "winner"):
+            return replace(
+                standing, expected_loss=loss, sentence=_render_contradiction(standing, judgement)
+            )
+        return replace(standing, expected_loss=loss)
 
-    def _belief(self, names: tuple[str, ...], held: Ledger) -> FloatArray:
-        """Prior and closed evidence of these arms: (D, K)."""
+    def _closed_belief(self, names: tuple[str, ...], ledger: Ledger) -> FloatArray:
+        """Return prior and closed evidence of these arms: (D, K)."""
         evidence = self._evidence
         prior = self._evidence.family.prior()
         belief = np.repeat(prior[:, None], len(names), axis=1)
         for k, name in enumerate(names):
-            if name in held:
-                closed = evidence.closed_part(held[name])
+            if name in ledger:
+                closed = evidence.closed_part(ledger[name])
                 count = evidence.effective_count(closed) if evidence.signs else None
                 belief[:, k] += evidence.statistic(closed, count)
         return belief
 
-    def _judge(
+    def _compute_verdict(
         self, names: tuple[str, ...], belief: FloatArray, ever: int, here: bool
     ) -> Judgement:
         assert self._stop is not None
         evidence = self._evidence
+        # Under flows pulls are weighted unevenly: no martingale, so no confidence sequence.
         if evidence.signs:  # pulls are weighted unevenly under flows: no martingale
-            found = judge_by_loss(evidence.at_mean, belief, self._stop.tolerance, names)
+            result = judge_by_loss(evidence.at_mean, belief, self._stop.tolerance, names)
         else:
-            found = verdict(
+            result = verdict(
                 evidence.at_mean,
                 belief,
                 self._stop.error,
@@ -220,27 +233,30 @@ class Judge:
                 arms_ever=ever,
                 where="here" if here else "",
             )
-        slow = found.verdict == "keep-going" and found.evidence is not None
+        slow = result.verdict == "keep-going" and result.evidence is not None
+        sentence = result.sentence + (self._advice if slow else "")
+        if np.array_equal(belief, self._closed_belief(names, {})):
+            sentence = NO_DATA  # by the prior alone, the first arm would "lead"
         return Judgement(
-            found.verdict,
-            names[found.arm],
-            found.evidence,
-            found.needed,
-            found.expected_loss,
-            found.sentence + (self._advice if slow else ""),
+            result.verdict,
+            names[result.arm],
+            result.evidence,
+            result.needed,
+            result.expected_loss,
+            sentence,
         )
 
 
-def _since(now: float | None) -> str:
-    """When a verdict was first named, before its sentence."""
+def _render_since(now: float | None) -> str:
+    """Render when a verdict was first named, as the start of its sentence."""
     if now is None:
         return ""
     return f"since {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC: "
 
 
-def _contradiction(named: Judgement, found: Judgement) -> str:
-    """Two winners: one of them is wrong, or the assumption that means are constant."""
+def _render_contradiction(first: Judgement, second: Judgement) -> str:
+    """Say that there are two winners: one is wrong, or means are not constant."""
     return (
-        f"{_since(named.since)}{named.arm} was named the winner, but now {found.arm} has the "
-        "evidence of one: rewards have probably changed over time, so start a new experiment"
+        f"{_render_since(first.since)}{first.arm} was named the winner, but now {second.arm} has "
+        "the evidence of one: rewards have probably changed over time, so start a new experiment"
     )

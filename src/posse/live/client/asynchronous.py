@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from posse.live.agent.agent import Decision
+from posse.live.agent import Decision
 from posse.live.client import calls
 from posse.live.client.calls import Call, Context, Fallback, Quanta, Reward, RewardResult
 from posse.live.client.connection import (
@@ -187,6 +187,7 @@ class AsyncClient:
         options: Any = {"headers": headers, "content": content}
         while True:
             outcome: Exception | AgentResponse
+            # Computed anew for every attempt, because the deadline of a fallback comes closer.
             waits = dict.fromkeys(("connect", "read", "write", "pool"), attempts.timeout)
             try:
                 response = await self._pool.request(

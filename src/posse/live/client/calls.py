@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from posse import validation
-from posse.live.agent.agent import Decision
-from posse.live.store import Conflict, Unknown
-from posse.live.store.records import validate_number, validate_text
+from posse.live.agent import Decision
+from posse.live.store import Conflict, Unknown, validate_number, validate_text
 
 MAX_BATCH_ITEMS = 500  # items of one request
 
@@ -56,6 +55,7 @@ def pull_arms(
 ) -> Call[list[Decision]]:
     """Request many decisions."""
     decisions: list[Decision] = []
+    # The ids are drawn here, so that a retry repeats them and is recognised (deduplication).
     wishes = _decision_requests(count, allowed, contexts)
     for first in range(0, len(wishes), MAX_BATCH_ITEMS):
         body = {"decisions": wishes[first : first + MAX_BATCH_ITEMS]}
@@ -164,6 +164,8 @@ def _send_step(rewards: Iterable[Reward], decide: Any) -> Call[tuple[Any, list[R
     """Send rewards and a decision request together; rewards that do not fit are sent before it."""
     items = _encode_rewards(rewards)
     recorded = [item for item in items if item is not None]
+    # The last rewards go with the decision request and the earlier ones before it, so that the
+    # agent gets them in the order of the caller.
     first = max(0, len(recorded) - MAX_BATCH_ITEMS)
     results = yield from _send_first(items, first)
     answer = yield "POST", "/steps", {"rewards": recorded[first:], "decide": decide}
@@ -204,6 +206,8 @@ def _decision_request(
     """Build a decision request, with an id that makes it idempotent and so safe to retry."""
     if isinstance(allowed, str):
         raise ValueError(f"allowed must be a list of arms, got {allowed!r}")
+    # 128 random bits: no two clients draw the same id. A retry with the id gets the stored
+    # decision.
     request: dict[str, Any] = {"decision": secrets.token_hex(16) if decision is None else decision}
     if allowed is not None:
         request["allowed"] = list(allowed)
@@ -308,12 +312,15 @@ class Fallback:
             if id_ is not None:
                 with self._lock:
                     self._ids[id_] = None
+                    # Bounded: an agent that is away for days must not exhaust the memory of the
+                    # client.
                     if len(self._ids) > MAX_REMEMBERED_IDS:
                         del self._ids[next(iter(self._ids))]
             return convert(self._fallback_decision())
         if self.agent_away:
             log.warning("the agent answers again")
         self.agent_away = False
+        # The agent has decided under this id after all, so its reward may be sent.
         if id_ in self._ids:
             with self._lock:
                 self._ids.pop(id_, None)

@@ -20,8 +20,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from posse import validation
 from posse.live.client.calls import refusal_error
-from posse.live.store import StoreError
-from posse.live.store.records import validate_text
+from posse.live.store import StoreError, validate_text
 
 IDLE = 1.0  # seconds after which a connection is checked before it is used again
 
@@ -80,7 +79,8 @@ class Address:
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
         if token is not None:
             if "Authorization" in self._headers:
-                raise ValueError("give token, or a name and password in url, not both")
+                raise ValueError("token must not be given beside a name and password in url")
+            # A line end in the token could add further headers to every request (header injection).
             if not (isinstance(token, str) and token.isascii() and token.isprintable() and token):
                 raise ValueError("token must be a line of printable ASCII characters")
             self._headers["Authorization"] = f"Bearer {token}"
@@ -129,6 +129,7 @@ class Connection:
         self, method: str, path: str, content: bytes, headers: dict[str, str], timeout: float
     ) -> AgentResponse:
         """Send a request and read the answer; each step may take as long as the timeout."""
+        # A connection that is used again still has the timeout of its last request.
         if self._http.sock is not None:
             self._http.sock.settimeout(timeout)
         self._http.request(method, path, content, headers)
@@ -151,6 +152,8 @@ class Connection:
         """
         if self._http.sock is None or self.process_id != os.getpid():
             return False
+        # A connection used a moment ago is trusted: the check takes system calls, and a retry
+        # covers the rare failure.
         if time.monotonic() - self._used < IDLE:
             return True
         with selectors.DefaultSelector() as waiting:  # select() refuses files from 1024 on
@@ -175,6 +178,8 @@ def _connect_unix(path: str, timeout: float) -> socket.socket:
 
 # --- retries, without I/O
 
+# Every request is idempotent: decisions have ids, and repeated rewards are recognised. So a lost
+# answer and a lost request need no distinction, and both are sent again.
 RETRIED_STATUSES = (
     502,
     503,
@@ -238,6 +243,7 @@ class RetryState:
         wait = self._back_off(failure)
         then = self._clock() - self._started + wait
         enough = then > self._policy.seconds
+        # A given number of attempts replaces the time.
         if self._policy.attempts is not None:
             enough = self._attempts >= self._policy.attempts
         if (
@@ -254,6 +260,7 @@ class RetryState:
         retry_after = 0.0
         if isinstance(failure, AgentResponse) and failure.retry_after.isdecimal():
             retry_after = float(failure.retry_after)
+        # The exponent is bounded, as 2.0 ** 1024 would overflow.
         wait = max(retry_after, self._policy.backoff * 2.0 ** min(self._attempts - 1, 60))
         # jitter, so that clients that failed together do not retry together
         return min(wait, MAX_BACKOFF) * random.uniform(1.0, 1.5)
@@ -273,6 +280,7 @@ class RetryState:
 def decode_response(url: str, answer: AgentResponse) -> Any:
     """Return the content of an answer, or raise the error that it means."""
     if answer.status == 200:
+        # An answer of 200 that is not JSON comes from another server, such as a login page.
         with suppress(ValueError):
             return json.loads(answer.content)
     if answer.error is None:

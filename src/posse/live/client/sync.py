@@ -9,7 +9,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
 
-from posse.live.agent.agent import Decision
+from posse.live.agent import Decision
 from posse.live.client import calls
 from posse.live.client.calls import Call, Context, Fallback, Quanta, Reward, RewardResult
 from posse.live.client.connection import (
@@ -179,6 +179,8 @@ class Client:
                 request = calls.next_request(call, answer)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
+            # Errors are thrown into the generator at its `yield`, so both clients share one error
+            # handling.
             try:
                 answer = self._request(*request, self._start_attempts(deadline_seconds))
             except Exception as error:  # the call may handle it, e.g. by a fallback
@@ -218,6 +220,8 @@ class Client:
         """Return an idle connection that is usable, or a new one."""
         while True:
             try:
+                # The most recently used one first: the least likely to have been closed by the
+                # agent.
                 connection = self.idle_connections.pop()
             except IndexError:
                 return Connection(self._address, timeout)

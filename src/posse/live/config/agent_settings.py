@@ -1,4 +1,4 @@
-"""agent.toml: what an agent process is, checked at start with errors that name the key."""
+"""agent.toml: the settings of an agent process, validated with errors that name the key."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from posse import validation
-from posse.live.agent.agent import Agent
+from posse.live.agent import Agent
 from posse.live.config.experiment_settings import KEYS, ExperimentSettings, experiment_from_data
 from posse.live.exchange.epochs import LEAST_TICKS
 from posse.live.exchange.examine import Sign, Verify
-from posse.live.experiment.experiment import DEFAULT
-from posse.live.messaging.inbox import Limits
+from posse.live.exchange.layouts import DEFAULT
+from posse.live.messaging import MessageLimits
 
-LOGS = "text", "json"
+LOG_FORMATS = "text", "json"
 MOST_EXPERIMENTS = 1000
 _TEXTS = (
     "name", "store", "http", "http_token", "http_certificate", "http_key", "operator_token",
@@ -29,14 +29,14 @@ _LISTS = {"http_hosts": '["agent.example.org"]', "operators": '["berlin", "paris
 
 
 @dataclass(frozen=True)
-class Settings:
+class AgentSettings:
     """One agent process: its experiments, its store, its addresses and its neighbours.
 
     neighbours: name -> "host:port", or "" for one that only dials us. router: one of the same kind,
-    by way of which all neighbours are reached. http_hosts: names under which a reverse proxy passes
-    requests on. http_token, operator_token: files with one line that requests must bring, the one
-    of the application, the other of who may pin, pause and reload. operators: agents from whom such
-    settings are taken. probe: an address for health and metrics alone.
+    through which all neighbours are reached. http_hosts: names under which a reverse proxy passes
+    requests on. http_token, operator_token: files with one line, the token of the application and
+    that of operators, who may pin, pause and reload. operators: agents whose controls are accepted.
+    probe: an address for health and metrics alone.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Settings:
     insecure: bool = False
     tick_seconds: float = 1.0
     log: str = "text"
-    limits: Limits = Limits()  # noqa: RUF009 (frozen)
+    limits: MessageLimits = MessageLimits()  # noqa: RUF009 (frozen)
 
     def __post_init__(self) -> None:
         for key in _TEXTS:
@@ -67,7 +67,7 @@ class Settings:
                 raise ValueError(
                     f"{key} must be text, got {validation.format_value(getattr(self, key))}"
                 )
-        validation.validate_choice("log", self.log, LOGS)
+        validation.validate_choice("log", self.log, LOG_FORMATS)
         validation.validate_number("tick_seconds", self.tick_seconds, at_least=0.01, at_most=3600)
         for key, table in (("neighbours", self.neighbours), ("router", self.router)):
             if not isinstance(table, Mapping) or not all(
@@ -77,7 +77,7 @@ class Settings:
         if len(self.router) > 1:
             raise ValueError(f"there is one router at most, got {', '.join(self.router)}")
         for key, example in _LISTS.items():
-            if not all(isinstance(each, str) and each for each in getattr(self, key)):
+            if not all(isinstance(value, str) and value for value in getattr(self, key)):
                 raise ValueError(f"{key} must be a list of names, such as {example}")
         for key in ("insecure", "insecure_http"):
             if not isinstance(getattr(self, key), bool):
@@ -87,49 +87,51 @@ class Settings:
             raise ValueError(
                 f"there must be 1 to {MOST_EXPERIMENTS} experiments, got {len(self.experiments)}"
             )
-        for name, each in self.experiments.items():
-            if each.half_life is not None and each.half_life < LEAST_TICKS * self.tick_seconds:
+        # Epochs must be long beside a tick, or agents would disagree about the present one.
+        for name, value in self.experiments.items():
+            if value.half_life is not None and value.half_life < LEAST_TICKS * self.tick_seconds:
                 raise ValueError(
                     f"half_life of the experiment {name} must be at least {LEAST_TICKS} times "
                     f"tick_seconds, {LEAST_TICKS * self.tick_seconds:g} seconds, got "
-                    f"{each.half_life:g}"
+                    f"{value.half_life:g}"
                 )
         self._check_http()
 
-    def agent(
+    def make_agent(
         self,
         sign: Sign | None = None,
         verify: Verify | None = None,
         experiment: str | None = None,
         draw: Callable[[int], int] = secrets.randbits,
         clock: Callable[[], float] = time.time,
-        begins: bool | None = None,
+        counts_from_start: bool | None = None,
         monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
     ) -> Agent:
-        """The agent of an experiment, or of the first, new; signed where it is told how.
+        """Build the agent of an experiment, or of the first; signed if `sign` is given.
 
-        begins: see `ExperimentSettings.agent`.
+        counts_from_start: see `ExperimentSettings.make_agent`.
         """
         (first, *_) = self.experiments
-        chosen = experiment or first
+        name = experiment or first
         options: dict[str, Any] = {
-            "network": self.network, "experiment": chosen, "draw": draw,
+            "network": self.network, "experiment": name, "draw": draw,
         }  # fmt: skip
-        if self.experiments[chosen].exchange == "origins":
+        if self.experiments[name].exchange == "origins":
             # an origin goes by the name that its certificate vouches for
             options |= {"identity": self.name, "sign": sign, "verify": verify, "clock": clock}
-        if self.experiments[chosen].half_life is not None:
+        if self.experiments[name].half_life is not None:
             options |= {"clock": clock, "monotonic": monotonic}
-        return self.experiments[chosen].agent(options, draw(128), begins)
+        return self.experiments[name].make_agent(options, draw(128), counts_from_start)
 
     def _check_http(self) -> None:
-        """Refuse to speak to other machines without a token, and in the clear unless told to."""
+        """Refuse HTTP for other machines without a token, or unencrypted unless it is allowed."""
         if self.http_key and not self.http_certificate:
             raise ValueError("http_key needs http_certificate: the certificate that it belongs to")
         if self.http_certificate and self.insecure_http:
             raise ValueError("give http_certificate or insecure_http = true, and not both")
         if self.operator_token and self.operator_token == self.http_token:
             raise ValueError("operator_token must be another file than http_token")
+        # Other users of this machine are trusted, other machines are not.
         if _is_local(self.http):
             return
         if not self.http_token:
@@ -145,8 +147,8 @@ class Settings:
             )
 
 
-def read_settings(path: Path) -> Settings:
-    """Read an agent.toml; what is wrong with it is said in one sentence that names the key."""
+def read_settings(path: Path) -> AgentSettings:
+    """Read an agent.toml; an error is one sentence that names the key."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -156,32 +158,32 @@ def read_settings(path: Path) -> Settings:
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     try:
-        return from_data(data)
+        return settings_from_data(data)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def from_data(data: Mapping[str, Any]) -> Settings:
-    """Settings from plain data."""
-    known = [*(each.name for each in fields(Settings)), *KEYS]
+def settings_from_data(data: Mapping[str, Any]) -> AgentSettings:
+    """Build settings from plain data."""
+    known_keys = [*(field_.name for field_ in fields(AgentSettings)), *KEYS]
     for key in data:
-        validation.validate_choice("key", key, known)
+        validation.validate_choice("key", key, known_keys)
     if "name" not in data:
         raise ValueError("name is missing")
     values = {key: value for key, value in data.items() if key not in KEYS}
-    values["experiments"] = _experiments(data)
+    values["experiments"] = _read_experiments(data)
     for key in _LISTS:
         if key in data:
             if not isinstance(data[key], list):
                 raise ValueError(f"{key} must be a list, got {validation.format_value(data[key])}")
             values[key] = tuple(data[key])
     if "limits" in data:
-        values["limits"] = _limits(data["limits"])
-    return Settings(**values)
+        values["limits"] = _read_limits(data["limits"])
+    return AgentSettings(**values)
 
 
-def _experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
-    """The experiments of a file, each with the keys at its top as defaults; or the only one."""
+def _read_experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
+    """Build the experiments of a file, with its top-level keys as defaults; or the only one."""
     defaults = {key: value for key, value in data.items() if key in KEYS}
     if "experiments" not in data:
         return {DEFAULT: experiment_from_data(defaults)}
@@ -191,28 +193,31 @@ def _experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
             f"experiments must be tables such as [experiments.checkout], "
             f"got {validation.format_value(tables)}"
         )
-    from posse.live.security.certificates import checked_name
+    # Imported late: cryptography takes long to import.
+    from posse.live.security import validate_name
 
-    made = {}
+    experiments = {}
     for name, table in tables.items():
         try:
-            made[checked_name(name)] = experiment_from_data(table, defaults)
+            experiments[validate_name(name)] = experiment_from_data(table, defaults)
         except (ValueError, TypeError) as error:
             raise ValueError(f"experiments.{name[:70]}: {error}") from None
-    return made
+    return experiments
 
 
-def _limits(data: Any) -> Limits:
+def _read_limits(data: Any) -> MessageLimits:
     if not isinstance(data, Mapping):
         example = "{messages_per_second = 50, bytes_per_second = 2000000}"
         raise ValueError(f"limits must be like {example}, got {validation.format_value(data)}")
     for key in data:
-        validation.validate_choice("limits: key", key, [each.name for each in fields(Limits)])
-    return Limits(**data)
+        validation.validate_choice(
+            "limits: key", key, [field_.name for field_ in fields(MessageLimits)]
+        )
+    return MessageLimits(**data)
 
 
 def _is_local(address: str) -> bool:
-    """Whether an HTTP address is of this machine alone; one that is none is refused elsewhere."""
+    """Whether an HTTP address is of this machine alone; invalid ones are refused elsewhere."""
     if address.startswith("unix:"):
         return True
     host = address.rpartition(":")[0].strip("[]")

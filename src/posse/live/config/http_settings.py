@@ -1,12 +1,12 @@
-"""How an agent answers over HTTP, from its settings: tokens, certificate, names, all checked."""
+"""HTTP settings of an agent, from agent.toml: tokens, certificate and host names, all validated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from posse.live.config.agent_settings import Settings
-from posse.live.security.certificates import check_private
+from posse.live.config.agent_settings import AgentSettings
+from posse.live.security import check_private
 
 # characters
 SHORTEST_TOKEN = 16
@@ -14,8 +14,8 @@ LONGEST_TOKEN = 4096
 
 
 @dataclass(frozen=True)
-class Door:
-    """What is served where, and to whom."""
+class HttpSettings:
+    """The HTTP address of an agent, and the tokens and certificates it uses."""
 
     address: str
     hosts: tuple[str, ...] = ()
@@ -25,29 +25,30 @@ class Door:
     key: Path | None = None
 
 
-def door(settings: Settings, folder: Path) -> Door:
-    """The door of an agent; paths are relative to the folder of its agent.toml."""
+def read_http_settings(settings: AgentSettings, folder: Path) -> HttpSettings:
+    """Read the HTTP settings of an agent; paths are relative to the folder of its agent.toml."""
     s = settings
     tokens = {
-        key: _token(key, folder / getattr(s, key)) if getattr(s, key) else None
+        key: _read_token(key, folder / getattr(s, key)) if getattr(s, key) else None
         for key in ("http_token", "operator_token")
     }
+    # Equal tokens would make every application an operator.
     if tokens["http_token"] is not None and tokens["http_token"] == tokens["operator_token"]:
         raise ValueError("operator_token must hold another token than http_token")
     certificate = folder / s.http_certificate if s.http_certificate else None
     key = None
     if certificate is not None:
         key = folder / s.http_key if s.http_key else certificate.with_suffix(".key")
-        _readable("http_certificate", certificate)
-        _private("http_key", key)
-    return Door(
+        _read_text("http_certificate", certificate)
+        _read_private("http_key", key)
+    return HttpSettings(
         s.http, s.http_hosts, tokens["http_token"], tokens["operator_token"], certificate, key
     )
 
 
-def _token(key: str, path: Path) -> str:
-    """The token in a file that others cannot read."""
-    text = _private(key, path)
+def _read_token(key: str, path: Path) -> str:
+    """Read the token in a file that other users cannot read."""
+    text = _read_private(key, path)
     lines = text.split("\n")
     token = lines[0].strip()
     if len(lines) > 2 or (len(lines) == 2 and lines[1]):
@@ -62,8 +63,8 @@ def _token(key: str, path: Path) -> str:
     return token
 
 
-def _private(key: str, path: Path) -> str:
-    text = _readable(key, path)
+def _read_private(key: str, path: Path) -> str:
+    text = _read_text(key, path)
     try:
         check_private(path)
     except ValueError as error:
@@ -71,7 +72,7 @@ def _private(key: str, path: Path) -> str:
     return text
 
 
-def _readable(key: str, path: Path) -> str:
+def _read_text(key: str, path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

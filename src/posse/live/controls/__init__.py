@@ -1,1 +1,8 @@
-"""Controls: what operators pin and pause, as signed records of which the highest version wins."""
+"""Controls: operators pin and pause arms, by signed records that spread through the network."""
+
+from posse.live.controls.answers import ControlsAnswer as ControlsAnswer
+from posse.live.controls.controls import SIGNATURE_INVALID as SIGNATURE_INVALID
+from posse.live.controls.controls import Control as Control
+from posse.live.controls.controls import ControlMessage as ControlMessage
+from posse.live.controls.controls import Controls as Controls
+from posse.live.controls.controls import describe_changes as describe_changes

@@ -1,4 +1,11 @@
-"""What a change of controls means, as events in sentences: what is pinned, paused, resumed."""
+"""Controls of an experiment without I/O: which arm is pinned, which are paused, and by whom.
+
+Two records act together. The *network's* is signed by an agent named in `operators`, and of all
+records ever made the one with the highest (version, signer) wins, so that agents agree whatever the
+order, repetition or loss of messages. The *local* one, made by an agent that is no operator (or has
+no certificate), is neither signed nor sent. A local pin goes before the network's pin, pauses add
+up, and a paused arm is never played, whoever pinned it.
+"""
 
 from __future__ import annotations
 
@@ -8,48 +15,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from posse.live.controls.answers import ControlAnswer, ControlsAnswer
-from posse.live.controls.records import MOST, Steps, is_control
+from posse.live.controls.records import MOST_STEPS, VersionSteps, is_control
 from posse.live.controls.records import Control as Control
 from posse.live.controls.records import ControlMessage as ControlMessage
 from posse.live.exchange.origins import Sign
-from posse.live.security.signatures import Vouch
-from posse.live.store.records import Conflict
-from posse.live.store.timeline import list_names
+from posse.live.security import Vouch
+from posse.live.store import Conflict, list_names
 
-# ("pin" or "pause", arm): where that comes from, as `Controls.acting` says it
-Acting = Mapping[tuple[str, str], str]
-DONE = {"pin": "pinned", "pause": "paused"}
+# ("pin" or "pause", arm) -> its source, as `Controls.active_settings` returns it
+ActiveSettings = Mapping[tuple[str, str], str]
+PAST_TENSE = {"pin": "pinned", "pause": "paused"}
 
 
-def changes(before: Acting, after: Acting) -> list[tuple[str, str]]:
-    """Kinds and sentences: what holds now that did not, and what holds no longer.
+def describe_changes(before: ActiveSettings, after: ActiveSettings) -> list[tuple[str, str]]:
+    """Return the kind and the sentence of each change between two settings of controls.
 
-    >>> changes({("pause", "red"): "here"}, {("pin", "blue"): "here"})
+    >>> describe_changes({("pause", "red"): "here"}, {("pin", "blue"): "here"})
     [('pin', 'blue is pinned here'), ('resume', 'red is no longer paused')]
     """
-    said: dict[tuple[str, str], list[str]] = {}  # arms of which the same is to be said
+    arms_by_sentence: dict[tuple[str, str], list[str]] = {}  # arms of which the same is to be said
     for (kind, arm), whose in after.items():
         if before.get((kind, arm)) != whose:
-            said.setdefault((kind, f"{DONE[kind]} {whose}"), []).append(arm)
+            arms_by_sentence.setdefault((kind, f"{PAST_TENSE[kind]} {whose}"), []).append(arm)
     for kind, arm in before:
         if (kind, arm) not in after:
-            said.setdefault(("resume", f"no longer {DONE[kind]}"), []).append(arm)
+            arms_by_sentence.setdefault(("resume", f"no longer {PAST_TENSE[kind]}"), []).append(arm)
     return [
-        (kind, f"{list_names(arms)} {'is' if len(arms) == 1 else 'are'} {what}")
-        for (kind, what), arms in said.items()
+        (kind, f"{list_names(arms)} {'is' if len(arms) == 1 else 'are'} {predicate}")
+        for (kind, predicate), arms in arms_by_sentence.items()
     ]
 
 
-# Controls of an experiment without I/O: which arm is pinned, which are paused, and by whom.
-#
-# Two records act together. The *network's* is signed by an agent named in `operators`, and of all
-# that were ever made the one with the highest (version, signer) wins, so that agents agree
-# whatever the order, repetition or loss of messages. The one made *here*, by an agent that is no
-# operator (or has no certificate), is neither signed nor sent. A pin here goes before the
-# network's pin, pauses add up, and a paused arm is never played, whoever pinned it.
-
-FORGED = "a control with a bad signature"
-REPEAT = 10.0  # seconds until a neighbour is told again what it was told
+SIGNATURE_INVALID = "control_signature_invalid"
+REPEAT_SECONDS = 10.0  # until the same record is sent to a neighbour again
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +55,7 @@ log = logging.getLogger(__name__)
 class Controls:
     """The pins and pauses of one experiment at one agent.
 
-    sign and vouch: as the holder of a certificate; without them controls stay here.
+    sign and vouch: as the holder of a certificate; without them controls stay at this agent.
     """
 
     def __init__(
@@ -73,32 +71,36 @@ class Controls:
         self.network = network
         self.experiment = experiment
         self.agent = agent
-        self._record: Control | None = None  # the network's
-        self._here: Control | None = None
-        self._steps = Steps()  # to the highest version
-        self._told: dict[str, tuple[float, Control | None]] = {}
-        self.configure(operators, sign, vouch)
+        self._last_record: Control | None = None  # the network's
+        self._local_record: Control | None = None
+        self._steps = VersionSteps()  # to the highest version
+        self._last_sent: dict[str, tuple[float, Control | None]] = {}
+        self.configure_operators(operators, sign, vouch)
 
-    def configure(self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None) -> None:
-        """Take other settings; all that was signed by agents no longer named is gone."""
+    def configure_operators(
+        self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None
+    ) -> None:
+        """Change operators and keys; records signed by agents no longer named are dropped."""
         self.operators = frozenset(operators)
         self._sign = sign
         self._vouch = vouch
-        if self._record is not None and self._held is None:
-            self._log(f"what {self._record.signer} set is lifted: it is no operator any more")
-        self._record = self._held
-        self._steps.keep(self.operators)
-        self._sign_anew()
+        if self._last_record is not None and self._network_record is None:
+            self._log_change(
+                f"controls of {self._last_record.signer} are removed: it is no longer an operator"
+            )
+        self._last_record = self._network_record
+        self._steps.keep_signed_by(self.operators)
+        self._renew_signatures()
 
     @property
-    def _held(self) -> Control | None:
-        """The network's record, which acts while its signer is named as an operator."""
-        record = self._record
+    def _network_record(self) -> Control | None:
+        """The network's record, which acts while its signer is an operator."""
+        record = self._last_record
         return record if record is not None and record.signer in self.operators else None
 
     @property
-    def operator(self) -> bool:
-        """Whether what is set at this agent holds in the whole network."""
+    def is_operator(self) -> bool:
+        """Whether commands at this agent act in the whole network."""
         return self._sign is not None and self._vouch is not None and self.agent in self.operators
 
     @property
@@ -107,247 +109,296 @@ class Controls:
         return self._steps.version
 
     def pin(self, arm: str, arms: Sequence[str]) -> Control:
-        """Play this arm only, of those that are known here."""
-        _known(arm, arms)
-        if not self.operator and self._held is not None and arm in self._held.paused:
+        """Play only this arm, one of those known here."""
+        _check_arm(arm, arms)
+        if (
+            not self.is_operator
+            and self._network_record is not None
+            and arm in self._network_record.paused
+        ):
             raise Conflict(
-                f"arm {arm!r} is paused in the whole network by {self._held.signer}, "
-                "and can be resumed by an operator only"
+                f"arm {arm!r} is paused in the whole network by {self._network_record.signer}, "
+                "and only an operator can resume it"
             )
-        return self._make(self._base().pinning(arm))
+        return self._apply_command(self._next_version().with_pin(arm))
 
     def pause(self, arm: str, arms: Sequence[str]) -> Control:
-        """Do not play this arm."""
-        _known(arm, arms)
-        return self._make(self._base().pausing(arm))
+        """Stop playing this arm."""
+        _check_arm(arm, arms)
+        return self._apply_command(self._next_version().with_pause(arm))
 
     def resume(self, arm: str | None, arms: Sequence[str]) -> Control:
-        """Lift what holds for an arm, or for all (None): a new version, too."""
+        """Undo pins and pauses of an arm, or of all arms (None), by a new version."""
         if arm is not None:
-            _known(arm, [*arms, *self._named()])  # one that is gone can still be lifted
-        held = self._held
-        if not self.operator and held is not None and arm in (held.pinned, *held.paused):
+            _check_arm(arm, [*arms, *self._named_arms()])  # a removed arm can still be resumed
+        record = self._network_record
+        if not self.is_operator and record is not None and arm in (record.pinned, *record.paused):
             raise Conflict(
-                f"arm {arm!r} is pinned or paused in the whole network by {held.signer}, "
-                "and can be resumed by an operator only"
+                f"arm {arm!r} is pinned or paused in the whole network by {record.signer}, "
+                "and only an operator can resume it"
             )
-        return self._make(self._base().resuming(arm))
+        return self._apply_command(self._next_version().with_resume(arm))
 
-    def take(self, control: Control, now: float) -> str | None:
-        """Take a record that came over the network; None, or why it is refused."""
+    def accept_control(self, control: Control, now: float) -> str | None:
+        """Adopt a record received from the network; returns None, or the reason of its refusal."""
         if not is_control(control):
-            return "a malformed control"
+            return "malformed_control"
         if control.network != self.network:
-            return "a control of another network"
+            return "control_wrong_network"
         if control.experiment != self.experiment:
-            return "a control of another experiment"
-        held = self._held
-        if control == held:
+            return "control_wrong_experiment"
+        record = self._network_record
+        if control == record:
             return None
-        anew = held is not None and control.rank == held.rank  # signed once more
-        if held is not None and control.rank < held.rank:
+        is_renewal = record is not None and control.rank == record.rank  # signed once more
+        if record is not None and control.rank < record.rank:
             return None  # older
+        # Cheap checks first: signatures are verified only for operators and plausible versions.
         if control.signer not in self.operators or self._vouch is None:
-            return "a control of an agent that is no operator here"
+            return "control_not_from_operator"
         if not self._steps.within_reach(control.version):
-            return "a control too far ahead"
+            return "control_version_too_high"
         valid = self._vouch(control.signer, control.content, control.signature)
         if valid is None:
-            return FORGED
-        self._steps.climb(control)
+            return SIGNATURE_INVALID
+        self._steps.add_version(control)
+        # The version is known to exist even if its certificate is not valid now: only then is it
+        # safe to count on from there.
         begin, end = valid
         if not begin <= now <= end:
-            return "a control whose certificate is not valid now"
-        if not anew or self._ends_before(end):
-            self._hold(control)
+            return "control_certificate_invalid"
+        if not is_renewal or self._ends_before(end):
+            self._adopt_record(control)
         return None
 
     def receive(self, peer: str, message: ControlMessage, now: float) -> list[str]:
-        """Take a neighbour's records; the reasons of what was refused, to be counted."""
-        if self._held is not None and self._held not in message.controls:
-            self._told.pop(peer, None)  # it lacks what we hold: at the next tick
+        """Process a neighbour's records; returns the reasons of refusals, to be counted."""
+        if self._network_record is not None and self._network_record not in message.controls:
+            self._last_sent.pop(peer, None)  # it lacks what we hold: at the next tick
         refused = []
-        for control in message.controls[: MOST + 1]:
-            if (problem := self.take(control, now)) is not None:
+        # Bounded work for one message, whatever a neighbour sends.
+        for control in message.controls[: MOST_STEPS + 1]:
+            if (problem := self.accept_control(control, now)) is not None:
                 refused.append(problem)
-                if problem == FORGED:
+                if problem == SIGNATURE_INVALID:
                     break  # whoever forges one makes us work for nothing
         return refused
 
     def tick(self, neighbours: Iterable[str], now: float) -> list[tuple[str, ControlMessage]]:
-        """What is to be sent now: at once what is new, and from time to time all again."""
+        """Return the messages that are due: new records at once, all records from time to time."""
         if not self.version:
             return []
-        due = [peer for peer in neighbours if self._due(peer, now)]
+        due = [peer for peer in neighbours if self._is_due(peer, now)]
         if not due:
             return []
-        self._told.update(dict.fromkeys(due, (now, self._held)))
-        message = self.message()
+        self._last_sent.update(dict.fromkeys(due, (now, self._network_record)))
+        message = self.make_message()
         return [(peer, message) for peer in due]
 
-    def message(self) -> ControlMessage:
-        """What is held, and the steps to it."""
-        chosen = self._steps.some()
-        if self._held is not None and self._held not in chosen:
-            chosen.append(self._held)
-        return ControlMessage(tuple(sorted(chosen, key=lambda each: each.rank)))
+    def make_message(self) -> ControlMessage:
+        """Build a message of the network's record and the version steps to it."""
+        records = self._steps.next_batch()
+        if self._network_record is not None and self._network_record not in records:
+            records.append(self._network_record)
+        return ControlMessage(tuple(sorted(records, key=lambda record: record.rank)))
 
     @property
-    def acts(self) -> bool:
-        """Whether anything at all is pinned or paused."""
-        return any(each is not None and (each.pinned or each.paused) for each in self._both())
+    def has_effect(self) -> bool:
+        """Whether any arm is pinned or paused."""
+        return any(
+            record is not None and (record.pinned or record.paused)
+            for record in self._active_records()
+        )
 
-    def allowed(self, arms: Sequence[str], asked: Sequence[str] | None) -> list[str]:
-        """Which arms may be played, of those asked for (None: all); a Conflict if none is left."""
-        wanted = list(arms if asked is None else asked)
-        if not self.acts or not wanted or not set(wanted) <= set(arms):
-            return wanted  # what is wrong with it is for the agent to say
-        pinned = self._pinned(arms)
-        paused = self._paused(arms)
-        left = [arm for arm in wanted if arm not in paused and pinned in (None, arm)]
-        if not left:
-            raise Conflict(f"no arm is left to play: {self.sentence(arms)}")
-        return left
+    def filter_arms(self, arms: Sequence[str], requested: Sequence[str] | None) -> list[str]:
+        """Return the arms that may be played, of those requested (None: all); Conflict if none."""
+        candidates = list(arms if requested is None else requested)
+        if not self.has_effect or not candidates or not set(candidates) <= set(arms):
+            return candidates  # what is wrong with it is for the agent to say
+        pinned = self._pinned_arm(arms)
+        paused = self._paused_arms(arms)
+        playable = [arm for arm in candidates if arm not in paused and pinned in (None, arm)]
+        if not playable:
+            raise Conflict(f"no arm is left to play: {self.describe(arms)}")
+        return playable
 
-    def sentence(self, arms: Sequence[str]) -> str:
-        """What holds here, in one sentence."""
-        pinned = self._pinned(arms)
-        paused = self._paused(arms)
-        parts = [] if pinned is None else [f"{pinned!r} is pinned {self._whose(pinned, True)}"]
-        parts += [f"{arm!r} is paused {self._whose(arm, False)}" for arm in paused[:5]]
+    def describe(self, arms: Sequence[str]) -> str:
+        """Describe what is pinned and paused in one sentence."""
+        pinned = self._pinned_arm(arms)
+        paused = self._paused_arms(arms)
+        parts = (
+            []
+            if pinned is None
+            else [f"{pinned!r} is pinned {self._describe_source(pinned, True)}"]
+        )
+        parts += [f"{arm!r} is paused {self._describe_source(arm, False)}" for arm in paused[:5]]
         if len(paused) > 5:
             parts.append(f"and {len(paused) - 5} more are paused")
         return ", ".join(parts) or "no arm is pinned or paused"
 
-    def acting(self) -> dict[tuple[str, str], str]:
-        """What records set, of arms unknown here too: ("pin" or "pause", arm) and whose it is.
+    def active_settings(self) -> dict[tuple[str, str], str]:
+        """Return what records set, also of unknown arms: ("pin" or "pause", arm) and its source.
 
-        Also before `configure` says who is an operator, so that a start changes nothing of it.
+        It is valid before `configure_operators` is called, so that a start changes nothing.
         """
-        held = self._record
-        here = self._here
-        records = [] if held is None else [(held, f"in the whole network by {held.signer}")]
-        records += [] if here is None else [(here, "at this agent alone")]
-        pins = [(("pin", each.pinned), whose) for each, whose in records if each.pinned]
-        pauses = {("pause", arm): whose for each, whose in records for arm in each.paused}
+        network_record = self._last_record
+        local_record = self._local_record
+        records = (
+            []
+            if network_record is None
+            else [(network_record, f"in the whole network by {network_record.signer}")]
+        )
+        records += [] if local_record is None else [(local_record, "at this agent alone")]
+        pins = [(("pin", record.pinned), source) for record, source in records if record.pinned]
+        pauses = {("pause", arm): source for record, source in records for arm in record.paused}
+        # Only one pin can act; the local one is last and goes before the network's.
         return dict(pins[-1:]) | pauses  # a pin here goes before the network's
 
-    def status(self, arms: Sequence[str]) -> ControlsAnswer:
-        """What is shown: what acts here, and whose records it comes from."""
+    def describe_status(self, arms: Sequence[str]) -> ControlsAnswer:
+        """Return what is pinned and paused here, and the records behind it."""
         return {
-            "pinned": self._pinned(arms),
-            "paused": self._paused(arms),
+            "pinned": self._pinned_arm(arms),
+            "paused": self._paused_arms(arms),
             "unknown": sorted(
-                set(self._named()) - set(arms)
+                set(self._named_arms()) - set(arms)
             ),  # named, but no arms here: they do nothing
-            "operator": self.operator,
-            "network": _shown(self._held),
-            "here": _shown(self._here),
+            "operator": self.is_operator,
+            "network": _describe_record(self._network_record),
+            "here": _describe_record(self._local_record),
         }
 
     def state(self) -> bytes:
-        """What must be on disk before it is acknowledged or sent."""
-        held, here = (each and each.plain() for each in (self._record, self._here))
-        return json.dumps({"held": held, "here": here, "steps": self._steps.plain()}).encode()
+        """Return the state that must be on disk before it is acknowledged or sent."""
+        network_record, local_record = (
+            record and record.to_plain() for record in (self._last_record, self._local_record)
+        )
+        return json.dumps(
+            {"held": network_record, "here": local_record, "steps": self._steps.to_plain()}
+        ).encode()
 
     def restore(self, state: bytes | None) -> None:
-        """Go back to a state; None: to nothing at all."""
+        """Return to a state; None: to no records."""
         data = {"held": None, "here": None, "steps": []} if state is None else json.loads(state)
-        self._record, self._here = (
+        self._last_record, self._local_record = (
             data[name] and Control.from_plain(data[name]) for name in ("held", "here")
         )
         self._steps.restore(data["steps"])
-        self._sign_anew()
+        self._renew_signatures()
 
-    def _sign_anew(self) -> None:
-        """Sign one's own records with the certificate of today, so that they are taken later on."""
-        if self.operator:
-            self._steps.change(self._signed)
-            self._record = self._record and self._signed(self._record)
+    def _renew_signatures(self) -> None:
+        """Sign own records with today's certificate, so that other agents accept them later on."""
+        if self.is_operator:
+            self._steps.map_records(self._sign_own)
+            self._last_record = self._last_record and self._sign_own(self._last_record)
 
-    def _signed(self, control: Control) -> Control:
+    def _sign_own(self, control: Control) -> Control:
         if control.signer != self.agent or self._sign is None:
             return control
         return replace(control, signature=self._sign(control.content))
 
-    def _base(self) -> Control:
-        """The record that a command starts from, as the next version."""
-        last = self._held if self.operator else self._here
-        version = (self.version if self.operator else last.version if last else 0) + 1
+    def _next_version(self) -> Control:
+        """Return the record that a command starts from, as the next version."""
+        last = self._network_record if self.is_operator else self._local_record
+        version = (self.version if self.is_operator else last.version if last else 0) + 1
         fresh = Control(self.network, self.experiment, version, self.agent)
         return fresh if last is None else replace(fresh, pinned=last.pinned, paused=last.paused)
 
-    def _make(self, control: Control) -> Control:
-        if not self.operator:
-            self._here = control
-            self._log(f"{self.sentence(self._named())} (version {control.version} of this agent)")
+    def _apply_command(self, control: Control) -> Control:
+        if not self.is_operator:
+            self._local_record = control
+            self._log_change(
+                f"{self.describe(self._named_arms())} (version {control.version} of this agent)"
+            )
             return control
-        held = self._held
-        if held is not None and held.rank[1:] == control.rank[1:] and self._here is None:
-            return held  # a repeated request
+        record = self._network_record
+        if (
+            record is not None
+            and record.rank[1:] == control.rank[1:]
+            and self._local_record is None
+        ):
+            return record  # a repeated request
         if not self._steps.within_reach(control.version):
-            raise Conflict(f"there were {self.version} versions of this control, and no more fit")
-        self._here = None  # an operator's word is the last one, here as well
-        control = self._signed(control)
-        self._steps.climb(control)
-        self._hold(control)
+            raise Conflict(
+                f"controls reached version {self.version}, the highest: start a new experiment"
+            )
+        # A command of an operator replaces what was set at this agent alone.
+        self._local_record = None  # an operator's word is the last one, here as well
+        control = self._sign_own(control)
+        self._steps.add_version(control)
+        self._adopt_record(control)
         return control
 
-    def _hold(self, control: Control) -> None:
-        anew = self._held is not None and self._held.rank == control.rank
-        self._record = control
-        self._steps.change(lambda each: control if each.rank == control.rank else each)
-        if not anew:
-            said = self.sentence(self._named())  # whatever the arms here
-            self._log(f"{said} (version {control.version} of {control.signer})")
+    def _adopt_record(self, control: Control) -> None:
+        is_renewal = self._network_record is not None and self._network_record.rank == control.rank
+        self._last_record = control
+        self._steps.map_records(lambda record: control if record.rank == control.rank else record)
+        if not is_renewal:
+            sentence = self.describe(self._named_arms())  # whatever the arms here
+            self._log_change(f"{sentence} (version {control.version} of {control.signer})")
 
     def _ends_before(self, end: float) -> bool:
-        """Whether the certificate of the record held ends before this."""
-        held = self._held
+        """Whether the certificate behind the present record ends before this time."""
+        record = self._network_record
         vouch = self._vouch
-        assert held is not None
+        assert record is not None
         assert vouch is not None
-        valid = vouch(held.signer, held.content, held.signature)
+        valid = vouch(record.signer, record.content, record.signature)
         return valid is None or valid[1] < end
 
-    def _due(self, peer: str, now: float) -> bool:
-        when, what = self._told.get(peer, (float("-inf"), None))
-        return what != self._held or not 0 <= now - when < REPEAT  # a clock may go back
+    def _is_due(self, peer: str, now: float) -> bool:
+        when, last_record = self._last_sent.get(peer, (float("-inf"), None))
+        return (
+            last_record != self._network_record or not 0 <= now - when < REPEAT_SECONDS
+        )  # a clock may go back
 
-    def _both(self) -> tuple[Control | None, Control | None]:
-        return self._here, self._held
+    def _active_records(self) -> tuple[Control | None, Control | None]:
+        return self._local_record, self._network_record
 
-    def _pinned(self, arms: Sequence[str]) -> str | None:
-        """The arm that is pinned here; a pin of an arm unknown here does nothing."""
-        return next((each.pinned for each in self._both() if each and each.pinned in arms), None)
+    def _pinned_arm(self, arms: Sequence[str]) -> str | None:
+        """Return the arm that is pinned here; a pin of an unknown arm does nothing."""
+        return next(
+            (
+                record.pinned
+                for record in self._active_records()
+                if record and record.pinned in arms
+            ),
+            None,
+        )
 
-    def _paused(self, arms: Sequence[str]) -> list[str]:
-        paused = {arm for each in self._both() if each for arm in each.paused}
+    def _paused_arms(self, arms: Sequence[str]) -> list[str]:
+        paused = {arm for record in self._active_records() if record for arm in record.paused}
         return [arm for arm in arms if arm in paused]
 
-    def _whose(self, arm: str, pinned: bool) -> str:
-        """Where the record comes from that pins or pauses an arm."""
-        here, held = self._both()
-        if here is not None and (here.pinned == arm if pinned else arm in here.paused):
+    def _describe_source(self, arm: str, pinned: bool) -> str:
+        """Describe where the record comes from that pins or pauses an arm."""
+        local_record, network_record = self._active_records()
+        if local_record is not None and (
+            local_record.pinned == arm if pinned else arm in local_record.paused
+        ):
             return "at this agent alone"
-        assert held is not None
-        return f"in the whole network by {held.signer}"
+        assert network_record is not None
+        return f"in the whole network by {network_record.signer}"
 
-    def _log(self, sentence: str) -> None:
+    def _log_change(self, sentence: str) -> None:
         log.warning("%s", sentence, extra={"experiment": self.experiment})
 
-    def _named(self) -> list[str]:
-        """The arms of the records, known here or not."""
-        named = [arm for each in self._both() if each for arm in (each.pinned, *each.paused)]
-        return [arm for arm in dict.fromkeys(named) if arm]
+    def _named_arms(self) -> list[str]:
+        """Return the arms named by the records, known here or not."""
+        names = [
+            arm
+            for record in self._active_records()
+            if record
+            for arm in (record.pinned, *record.paused)
+        ]
+        return [arm for arm in dict.fromkeys(names) if arm]
 
 
-def _known(arm: str, arms: Sequence[str]) -> None:
+def _check_arm(arm: str, arms: Sequence[str]) -> None:
     if arm not in arms:
-        raise Conflict(f"there is no arm {arm!r} here: there are {', '.join(map(repr, arms[:20]))}")
+        raise Conflict(f"unknown arm {arm!r}: the arms here are {', '.join(map(repr, arms[:20]))}")
 
 
-def _shown(control: Control | None) -> ControlAnswer | None:
+def _describe_record(control: Control | None) -> ControlAnswer | None:
     if control is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""A control: the record of which arm is pinned and which are paused, as operators sign it."""
+"""Control records as operators sign them: which arm is pinned, and which arms are paused."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from posse.live.exchange.ledger import LARGEST, MOST_ARMS, is_name, is_whole
 
 @dataclass(frozen=True)
 class Control:
-    """What holds from a version on: one arm pinned ("": none), some paused (sorted).
+    """One version of the controls: one arm pinned ("": none), some paused (sorted).
 
-    The signature covers all the rest, so that no record can be replayed into another network or
+    The signature covers all other fields, so that no record can be replayed into another network or
     experiment. Of two records the one with the higher (version, signer) wins.
     """
 
@@ -28,55 +28,55 @@ class Control:
 
     @property
     def rank(self) -> tuple[int, str, str, tuple[str, ...]]:
-        """What decides which record wins.
+        """The order that decides which record wins.
 
-        An operator's disk set back can make one version twice: then the content decides, so that
-        all agents still agree.
+        An operator's store restored from a copy can make one version twice: then the content
+        decides, so that all agents still agree.
         """
         return self.version, self.signer, self.pinned, self.paused
 
     @property
     def content(self) -> bytes:
-        """The bytes that are signed; entries and other records begin otherwise."""
+        """The bytes that are signed; entries and statuses begin with other bytes."""
         fields = [self.network, self.experiment, self.version, self.signer, self.pinned]
         return b"posse control 1 " + json.dumps([*fields, self.paused]).encode()
 
-    def pinning(self, arm: str) -> Control:
-        """The same with one arm pinned, which is then no longer paused."""
+    def with_pin(self, arm: str) -> Control:
+        """Return a copy with this arm pinned, and no longer paused."""
         return replace(self, pinned=arm, paused=tuple(a for a in self.paused if a != arm))
 
-    def pausing(self, arm: str) -> Control:
-        """The same with one more arm paused, which is then no longer pinned."""
+    def with_pause(self, arm: str) -> Control:
+        """Return a copy with this arm paused, and no longer pinned."""
         pinned = "" if self.pinned == arm else self.pinned
         return replace(self, pinned=pinned, paused=tuple(sorted({*self.paused, arm})))
 
-    def resuming(self, arm: str | None) -> Control:
-        """The same without what holds for an arm; None: for all."""
+    def with_resume(self, arm: str | None) -> Control:
+        """Return a copy without pins and pauses of an arm; None: of all arms."""
         if arm is None:
             return replace(self, pinned="", paused=())
         pinned = "" if self.pinned == arm else self.pinned
         return replace(self, pinned=pinned, paused=tuple(a for a in self.paused if a != arm))
 
-    def plain(self) -> dict[str, Any]:
-        """As JSON would give it back."""
+    def to_plain(self) -> dict[str, Any]:
+        """Return the record as plain JSON values."""
         return {**vars(self), "paused": list(self.paused), "signature": self.signature.hex()}
 
     @classmethod
     def from_plain(cls, data: dict[str, Any]) -> Control:
-        """The record that was made plain."""
+        """Build a record from the values of `to_plain`."""
         signature = bytes.fromhex(data["signature"])
         return cls(**{**data, "paused": tuple(data["paused"]), "signature": signature})
 
 
 @dataclass(frozen=True)
 class ControlMessage:
-    """The controls that an agent holds, oldest first."""
+    """The controls that an agent sends, oldest first."""
 
     controls: tuple[Control, ...]
 
 
 def is_control(control: Control) -> bool:
-    """Whether a stranger's record could have been made by `Controls`."""
+    """Whether an untrusted record could have been made by `Controls`."""
     return (
         isinstance(control, Control)
         and all(is_name(name) for name in (control.network, control.experiment, control.signer))
@@ -92,20 +92,20 @@ def is_control(control: Control) -> bool:
     )
 
 
-# Steps: old controls by which an agent that joins gets to a high version, 1000 at a time.
+# ---- Steps: old controls by which an agent that joins reaches a high version, 1000 at a time
 #
-# A version may be at most `AHEAD` of what is known, so that one forged or mistaken number cannot
-# use up all numbers. So that whoever comes later can follow, agents keep a few of the old
-# records, each within `AHEAD` of the one before, and send them along. A step says only which
-# versions there were: its certificate may have ended.
+# A version may be at most `AHEAD` of those known, so that one forged or mistaken number cannot use
+# up all numbers. So that an agent that joins later can follow, agents store a few old records,
+# each within `AHEAD` of the one before, and send them along. A step only proves that a version
+# existed: its certificate may have expired.
 
 AHEAD = 1000  # versions
-MOST = 100
+MOST_STEPS = 100
 MOST_BYTES = 200_000  # in one message; the others follow in turn
 
 
-class Steps:
-    """The highest version that an operator signed, and the way to it."""
+class VersionSteps:
+    """The highest version that an operator signed, and the steps to it."""
 
     def __init__(self) -> None:
         self._steps: list[Control] = []  # the last one is the highest version
@@ -118,11 +118,11 @@ class Steps:
 
     def within_reach(self, version: int) -> bool:
         """Whether a version is not too far ahead."""
-        full = len(self._steps) >= MOST and self._is_far(version)
+        full = len(self._steps) >= MOST_STEPS and self._is_far(version)
         return version <= self.version + AHEAD and not full
 
-    def climb(self, control: Control) -> None:
-        """Know a higher version; the highest before it stays where it is needed as a step."""
+    def add_version(self, control: Control) -> None:
+        """Add a higher version; the highest before it stays if it is needed as a step."""
         if control.version <= self.version:
             return
         if self._steps and not self._is_far(control.version):
@@ -130,36 +130,37 @@ class Steps:
         self._steps.append(control)
 
     def _is_far(self, version: int) -> bool:
-        """Whether the highest version must stay, for the one below it is too far from this."""
+        """Whether the highest version must stay, because the one below is too far from this one."""
         below = self._steps[-2].version if len(self._steps) > 1 else 0
         return version - below > AHEAD
 
-    def keep(self, operators: Container[str]) -> None:
-        """Drop what others signed."""
-        self._steps = [each for each in self._steps if each.signer in operators]
+    def keep_signed_by(self, operators: Container[str]) -> None:
+        """Drop the steps that other agents signed."""
+        self._steps = [step for step in self._steps if step.signer in operators]
 
-    def change(self, change: Callable[[Control], Control]) -> None:
-        """Change every record, as by a new signature."""
-        self._steps = [change(each) for each in self._steps]
+    def map_records(self, change: Callable[[Control], Control]) -> None:
+        """Replace every record, such as by one with a new signature."""
+        self._steps = [change(step) for step in self._steps]
 
-    def some(self) -> list[Control]:
-        """As many as fit into a message; with the next message the next ones."""
-        chosen: list[Control] = []
+    def next_batch(self) -> list[Control]:
+        """Return as many steps as fit into a message; the next message gets the next ones."""
+        batch: list[Control] = []
         size = 0
-        for each in self._steps[self._turn :] + self._steps[: self._turn]:
-            size += len(each.content) + len(each.signature)
-            if chosen and size > MOST_BYTES:
+        # Round robin: a long list of steps reaches a new agent over several messages.
+        for step in self._steps[self._turn :] + self._steps[: self._turn]:
+            size += len(step.content) + len(step.signature)
+            if batch and size > MOST_BYTES:
                 break
-            chosen.append(each)
+            batch.append(step)
         if self._steps:
-            self._turn = (self._turn + len(chosen)) % len(self._steps)
-        return chosen
+            self._turn = (self._turn + len(batch)) % len(self._steps)
+        return batch
 
-    def plain(self) -> list[dict[str, Any]]:
-        """As JSON would give it back."""
-        return [each.plain() for each in self._steps]
+    def to_plain(self) -> list[dict[str, Any]]:
+        """Return the steps as plain JSON values."""
+        return [step.to_plain() for step in self._steps]
 
     def restore(self, data: list[dict[str, Any]]) -> None:
-        """Go back to what was made plain."""
-        self._steps = [Control.from_plain(each) for each in data]
+        """Return to the values of `to_plain`."""
+        self._steps = [Control.from_plain(record) for record in data]
         self._turn = 0

@@ -18,11 +18,11 @@ from typing import IO, BinaryIO
 
 import msgspec
 
-from posse.live.config.agent_settings import read_settings
-from posse.live.config.reload import reload_from
+from posse.live.config import read_settings
 from posse.live.demo.fault_injection import AgentSnapshot, FaultInjector, Faults, take_snapshot
 from posse.live.node import Node
 from posse.live.process import make_node
+from posse.live.reload import reload_from
 
 
 class ChildCommand(msgspec.Struct, omit_defaults=True):
@@ -61,10 +61,12 @@ class ChildProcess:
             stdout=subprocess.PIPE,
             stderr=log,
         )
+        # Replies of an earlier process are dropped: they must not answer questions to this one.
         with self._reply_arrived:
             self._process = process
             self._waiting = False
             self._newest = None
+        # `main` reads this first line before it creates the node: no message escapes the faults.
         self._send_command(ChildCommand(faults=self.faults))
         threading.Thread(target=self._read_replies, args=(process,), daemon=True).start()
         return process
@@ -81,6 +83,8 @@ class ChildProcess:
     def request_snapshot(self) -> None:
         """Request a snapshot, unless the last request is still open."""
         with self._reply_arrived:
+            # At most one open request: a process stopped by SIGSTOP reads nothing, and further
+            # requests would fill the pipe until the parent blocks.
             if self._waiting:
                 return
             self._questions = self._questions + 1
@@ -92,6 +96,7 @@ class ChildProcess:
         """Return the snapshot of the last request, or None if it does not come in time."""
         with self._reply_arrived:
             self._reply_arrived.wait_for(lambda: not self._waiting, seconds)
+            # A reply to an earlier request would show the past as the present.
             if self._newest is None or self._newest[0] != self._questions:
                 return None
             return self._newest[1]
@@ -113,6 +118,7 @@ class ChildProcess:
             for line in lines:
                 with suppress(msgspec.DecodeError):  # an incomplete line of a killed process
                     self._store_reply(process, msgspec.json.decode(line, type=ChildReply))
+        # The process has ended: wake the caller, whose reply will never come.
         with self._reply_arrived:
             if self._process is process:
                 self._waiting = False
@@ -144,7 +150,7 @@ def main(file: Path) -> None:
     interference = FaultInjector(random.Random())
     _apply_faults(interference, msgspec.json.decode(sys.stdin.buffer.readline(), type=ChildCommand))
     settings = read_settings(file)
-    logs.set_up(settings.name, settings.log)
+    logs.set_up_logging(settings.name, settings.log)
     node = make_node(settings, file.resolve().parent, interference.wrap_transport)
     try:
         node.start()

@@ -8,7 +8,7 @@ from collections import deque
 from msgspec import Struct
 
 from posse.live.counters import Counts
-from posse.live.messaging.transport import Receive, Transport
+from posse.live.messaging import Receive, Transport
 from posse.live.node import Node
 
 MAX_NOTED = 1000  # messages; the oldest are dropped first
@@ -42,10 +42,13 @@ class FaultInjector:
 
     def admits_incoming(self, peer: str) -> bool:
         """Return whether a message from a neighbour passes."""
+        # Loss is drawn by the sender only: drawn at both ends, it would apply twice.
         return not (self.faults.deaf or peer in self.faults.cut)
 
     def drain_sent(self) -> list[tuple[str, bool]]:
         """Return the receivers of messages since the last call, and whether each message passed."""
+        # A fixed number of removals: threads of the node append meanwhile, and clearing the queue
+        # could drop messages that nobody has seen.
         return [self._sent.popleft() for _ in range(len(self._sent))]
 
 
@@ -77,6 +80,7 @@ class FaultyTransport:
 
     def connected(self) -> dict[str, bool]:
         """Return the neighbours, and whether each can be reached now."""
+        # A cut link must look disconnected to the node, as a broken cable does.
         cut = self._injector.faults.cut
         return {peer: up and peer not in cut for peer, up in self._inner.connected().items()}
 

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from posse.live.config.agent_settings import Settings, from_data
-from posse.live.messaging.transport import Transport
-from posse.live.messaging.transport.memory import MemoryNetwork
+from posse.live.config import AgentSettings, settings_from_data
+from posse.live.messaging import MemoryNetwork, Transport
 from posse.live.node import Node
-from posse.live.node_factory import Keys, Outside
-from posse.live.process import assemble
-from posse.live.security.certificates import Files
+from posse.live.node_factory import AgentKeys, NetworkAccess
+from posse.live.process import assemble_node
+from posse.live.security import CertificateFiles
 
 # steps of the network in a tick: a message, its answer, and the answer to that
 STEPS_PER_TICK = 4
@@ -60,15 +59,15 @@ class Fleet:
         """Return the time of all nodes."""
         return self.now
 
-    def read_settings(self, data: Mapping[str, Any]) -> Settings:
+    def read_settings(self, data: Mapping[str, Any]) -> AgentSettings:
         """Return the settings of an agent.toml's data; neighbours are those of the network."""
         name = str(data["name"])
         neighbours = dict.fromkeys(self.network.neighbours(name), "")
-        return from_data({"store": f"{name}.db", "neighbours": neighbours, **data})
+        return settings_from_data({"store": f"{name}.db", "neighbours": neighbours, **data})
 
     def create_node(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         *,
         draw: Callable[[int], int] | None = None,
         wrap_transport: Callable[[Transport], Transport] | None = None,
@@ -80,17 +79,17 @@ class Fleet:
         """
         name = settings.name
 
-        def connect(_: Settings) -> Transport:
+        def connect(_: AgentSettings) -> Transport:
             transport = self.network.transport(name)
             return transport if wrap_transport is None else wrap_transport(transport)
 
         keys = None
         if self.certificates is not None and not settings.insecure:
-            keys = Keys(name, Files.of(self.certificates, name))
-        outside = Outside(connect, keys)
+            keys = AgentKeys(name, CertificateFiles.in_folder(self.certificates, name))
+        outside = NetworkAccess(connect, keys)
         if self.real_time:
-            return assemble(settings, self.folder, outside)
-        return assemble(
+            return assemble_node(settings, self.folder, outside)
+        return assemble_node(
             settings,
             self.folder,
             outside,
@@ -117,6 +116,8 @@ class Fleet:
         """Let seconds pass: every node (or those of these names) ticks, messages arrive."""
         for _ in range(times):
             self.now += 1
+            # All nodes tick before any message moves, so that the order of the nodes does not
+            # decide which of them learns first.
             for name in list(self.nodes) if names is None else names:
                 self.nodes[name].tick()
             for _ in range(STEPS_PER_TICK):

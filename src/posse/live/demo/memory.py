@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from posse.live.agent.agent import Decision
-from posse.live.config.agent_settings import Settings, from_data
+from posse.live.agent import Decision
+from posse.live.config import AgentSettings, settings_from_data
 from posse.live.demo.fleet import Fleet
 from posse.live.demo.site import AgentSite, Visitor
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
-from posse.live.experiment.experiment import DEFAULT
 from posse.live.http.metrics import render_metrics
-from posse.live.messaging.transport import Transport
+from posse.live.messaging import Transport
 from posse.live.node import Node
 from posse.live.store import RewardOutcome
 
@@ -35,7 +35,7 @@ class MemorySite(AgentSite):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         fleet: Fleet,
         network_lock: threading.Lock,
         *,
@@ -58,6 +58,7 @@ class MemorySite(AgentSite):
         node = self._fleet.create_node(
             self._current_settings(), draw=self._draw, wrap_transport=self._wrap_transport
         )
+        # Another thread may be delivering messages at this moment.
         with self._network_lock:
             node.transport.start(node.receive)
         self._node = node
@@ -73,9 +74,11 @@ class MemorySite(AgentSite):
             self._node = None
             node.transport.close()
             self._lives += 1
+            # Both files: the newest commits may be in the write-ahead log only.
             for end in ("", "-wal"):
                 if (file := before.with_name(before.name + end)).exists():
                     shutil.copyfile(file, self._store_path.with_name(self._store_path.name + end))
+        # After the copy, so that what a clean stop writes is not in the next life.
         node.stop()
 
     def stop(self) -> None:
@@ -96,7 +99,7 @@ class MemorySite(AgentSite):
         if self._node is not None:
             self._node.tick()
 
-    def change_settings(self, settings: Settings) -> None:
+    def change_settings(self, settings: AgentSettings) -> None:
         """Apply other settings and the present neighbours, at once or at the next start."""
         self._settings = settings
         if self._node is not None:
@@ -126,7 +129,7 @@ class MemorySite(AgentSite):
         """Return the metrics of the node."""
         return render_metrics(self._require_node())
 
-    def _current_settings(self) -> Settings:
+    def _current_settings(self) -> AgentSettings:
         near = dict.fromkeys(self._fleet.network.neighbours(self.name), "")
         return replace(self._settings, store=self._store_path.name, neighbours=near)
 
@@ -140,6 +143,8 @@ class MemorySite(AgentSite):
         return self._node
 
     def _check_alive(self, node: Node, answer: T) -> T:
+        # The answer was computed but never arrived: the visitor has to retry, as after a real
+        # crash.
         if self._node is not node:
             raise ConnectionError(f"{self.name} died before it answered")
         return answer
@@ -148,6 +153,7 @@ class MemorySite(AgentSite):
         pause = threading.Event()
         while not pause.wait(self._settings.tick_seconds):
             with self._network_lock:
+                # Killed while this thread waited for the lock.
                 if self._node is not node:
                     return
                 node.tick()
@@ -189,4 +195,4 @@ def create_memory_sites(
         reorder=True,
     )
     network_lock = threading.Lock()
-    return [MemorySite(from_data(agent), fleet, network_lock) for agent in agents]
+    return [MemorySite(settings_from_data(agent), fleet, network_lock) for agent in agents]

@@ -15,9 +15,9 @@ from urllib.request import ProxyHandler, build_opener
 
 from posse.live.client import Client
 from posse.live.demo.site import AgentSite, Visitor
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
-from posse.live.experiment.experiment import DEFAULT
-from posse.live.security import certificates
+from posse.live.security import create_authority, issue_certificate
 
 # without the proxies of the environment: the agents are on this machine
 OPENER = build_opener(ProxyHandler({}))
@@ -117,13 +117,15 @@ def create_process_sites(
     route(source, target, port): the port at which `source` connects to `target`, which listens at
     `port`; a test can put a proxy between them.
     """
-    certificates.create_authority(folder / "certs")
+    create_authority(folder / "certs")
+    # Two for each agent: neighbours connect to the first half, applications to the second. A port
+    # may be taken before its agent starts; the agent then ends with a sentence in its log.
     ports = free_ports(2 * len(agents))
     names = [str(agent["name"]) for agent in agents]
     both = [*links, *((b, a) for a, b in links)]
     sites = []
     for i, agent in enumerate(agents):
-        certificates.issue(folder / "certs", names[i], ["127.0.0.1"])
+        issue_certificate(folder / "certs", names[i], ["127.0.0.1"])
         http = f"127.0.0.1:{ports[len(agents) + i]}"
         places = {"store": f"{names[i]}.db", "http": http, "listen": f"127.0.0.1:{ports[i]}"}
         dials = {
@@ -167,6 +169,7 @@ def _delay_interrupts() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        # The first is enough: either of them ends the command.
         if delayed:
             signal.raise_signal(delayed[0])
 

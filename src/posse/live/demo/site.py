@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from posse.live.agent.agent import Decision
+from posse.live.agent import Decision
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.experiment.experiment import DEFAULT
 
 START_SECONDS = 60.0  # an agent that does not answer in this time has failed
 
@@ -49,6 +49,8 @@ class Sample:
             if not line.startswith("#"):
                 key, _, value = line.rpartition(" ")
                 name, _, labels = key.removeprefix("posse_").partition("{")
+                # Messages are told apart by direction; other metrics are summed over arms and
+                # labels.
                 neighbours += name == "neighbour_connected"
                 sums[labels if name == "messages_total" else name] += float(value)
         return cls(
@@ -80,6 +82,7 @@ class Count:
     @property
     def is_exact(self) -> bool:
         """Whether the own evidence equals the acknowledged rewards, arm by arm, in whole quanta."""
+        # In whole numbers: any tolerance could hide one reward that is lost or counted twice.
         acknowledged = {
             arm: (s * PER_UNIT, n * PER_UNIT) for arm, (s, n) in self.acknowledged.items()
         }

@@ -71,6 +71,7 @@ class Swarm:
 
     def start(self) -> None:
         """Start all agents and wait until all answer."""
+        # All start before the first one is awaited: start-ups take seconds, and they overlap.
         for site in self.sites:
             site.start()
         for site in self.sites:
@@ -84,6 +85,8 @@ class Swarm:
 
     def send_visitors_to(self, site: AgentSite) -> None:
         """Send one visitor after the other to a site."""
+        # One for each thread: a shared generator would be used in an order that differs between
+        # runs.
         generator = random.Random(self._random.random())
         thread = threading.Thread(target=self._visit_site, args=(site, generator), daemon=True)
         thread.start()
@@ -97,6 +100,8 @@ class Swarm:
 
     def kill_random_agent(self, spared: Sequence[AgentSite] = ()) -> AgentSite | None:
         """Kill and restart a random agent of those that answer; None if there is none."""
+        # An agent that does not answer is starting after an earlier kill: it is not killed again
+        # before it serves.
         for site in self._random.sample(self.sites, len(self.sites)):
             if site not in spared and site.take_sample():
                 site.kill()
@@ -109,6 +114,7 @@ class Swarm:
         """Stop everything."""
         self._no_more.set()
         self._over.set()
+        # All are asked before the first one is awaited, so that they stop at the same time.
         for site in self.sites:
             site.request_stop()
         for site in self.sites:
@@ -155,6 +161,7 @@ class Swarm:
                         self._retry_until_answered,
                     )
         except Exception as error:
+            # At the end agents are stopped under their visitors, and errors are expected.
             if not self._over.is_set():
                 self.failures.append(f"a visitor of {site.name} failed: {error!r}")
 
@@ -188,6 +195,7 @@ def group_by_experiment(counts: Sequence[Count]) -> dict[str, list[Count]]:
 
 
 def _largest_gap_of_one(counts: Sequence[Count]) -> int:
+    # The truth is what each agent counted itself: every view of the network must equal the sum.
     everything = total(count.own for count in counts)
     gaps = [minus(count.network, everything) for count in counts]
     return max((abs(q) for gap in gaps for values in gap.values() for q in values), default=0)

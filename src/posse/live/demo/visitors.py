@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from posse.families import Bernoulli
-from posse.live.agent.agent import Agent
+from posse.live.agent import Agent
 from posse.live.demo.site import AgentSite, Visitor
 
 T = TypeVar("T")
@@ -51,6 +51,8 @@ class UniformAudience:
         with self._noting:
             site.visits[decision.arm] += 1
             site.regret += max(self.means.values()) - self.means[decision.arm]
+        # The lock is not held here: the request may wait until the agent is restarted. The reward
+        # counts as acknowledged only after the answer, which is what the audit relies on.
         ask(lambda: visitor.update(decision, reward))
         with self._noting:
             site.add_acknowledged(decision.arm, reward, experiment)
@@ -150,6 +152,8 @@ class TwinAudience:
         truth = self.true_means(site.name)
         first = next(iter(truth))
         best = max(truth.values())
+        # Drawn once for both arms (common random numbers): the difference between the agent and its
+        # twin is then due to their choices, not to luck.
         person = visitors.random.random()
 
         def reward_of(of: str) -> int:

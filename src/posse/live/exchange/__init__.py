@@ -1,4 +1,4 @@
-"""Exchanges: gossip protocols that share evidence although messages and disks are lost."""
+"""Exchanges: gossip (anti-entropy) that shares evidence although messages and disks are lost."""
 
 from posse.live.exchange.flows import Flows as Flows
 from posse.live.exchange.messages import Entry as Entry

@@ -7,7 +7,7 @@ from typing import Any
 
 from posse.live.exchange.bounds import ROUNDING, Bounds
 from posse.live.exchange.carried import VOID, Carried
-from posse.live.exchange.epochs import shifted
+from posse.live.exchange.epochs import shift_ledger
 from posse.live.exchange.ledger import Ledger, from_plain, minus, plain
 from posse.live.exchange.messages import Entry
 
@@ -78,7 +78,7 @@ class Archive:
         """Bring all worths to a later epoch."""
         for incarnation, (seq, part) in self.kept.items():
             if not isinstance(part, int):
-                self.kept[incarnation] = seq, shifted(part, passed)
+                self.kept[incarnation] = seq, shift_ledger(part, passed)
                 self.changed.add(incarnation)
 
     def arms(self) -> dict[int, int]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.epochs import shifted
+from posse.live.exchange.epochs import shift_ledger
 from posse.live.exchange.layouts import LAYOUT
 from posse.live.exchange.ledger import (
     Ledger,
@@ -67,7 +67,7 @@ class Absorbed:
 PREFIX = "entry "  # of the names of durable parts
 LAYOUT_PLACE = 5  # among the values of such a part, for every layout to come
 NOTHING = Absorbed()
-NOT_HERE_YET = "rewards of decisions that are not here yet"  # not acknowledged, they come again
+NOT_HERE_YET = "rewards_before_decisions"  # not acknowledged, they come again
 
 
 class Books:
@@ -128,7 +128,7 @@ class Books:
     def read_in(self, entry: Entry, epoch: int) -> Mapping[str, tuple[int, ...]]:
         """The evidence of an entry, as it will be, or has been, in an epoch."""
         passed = epoch - self.epoch_of(entry)
-        return shifted(entry.evidence, passed, self.bounds) if passed else entry.evidence
+        return shift_ledger(entry.evidence, passed, self.bounds) if passed else entry.evidence
 
     def dominates(self, one: Entry, other: Entry) -> bool:
         """Whether one counts, and has closed, no less of any arm than the other."""

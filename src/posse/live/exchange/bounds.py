@@ -41,7 +41,7 @@ class Bounds:
 
     @cached_property
     def counts(self) -> Counts:
-        """Which coordinates are counts: of all pulls and, if they are told, of closed ones."""
+        """Which coordinates are counts: of all pulls and, if present, of closed ones."""
         return (-1, 2 * self.closed) if self.closed else LAST
 
     def allow(self, values: Sequence[int]) -> bool:
@@ -69,7 +69,7 @@ class Bounds:
         n = self.closed
         return (
             values[-1] >= 0
-            and _within(values[n:-1], self._quanta[n:], values[2 * n])
+            and _is_within(values[n:-1], self._quanta[n:], values[2 * n])
             and self._is_gram(values[n : 2 * n], values[2 * n])
         )
 
@@ -81,14 +81,14 @@ class Bounds:
         """Whether no two features can have shown that their Gram matrix is none (2 x 2 minors)."""
         slack = ROUNDING + (pulls >> ROUNDING_BITS) if self.rounded else 0
         diagonal = [sums[at] for at in self._diagonal]
-        if any(each < 0 for each in diagonal):
+        if any(value < 0 for value in diagonal):
             return False
-        diagonal = [each + slack for each in diagonal]
-        return all(sums[at] ** 2 <= diagonal[i] * diagonal[j] for at, i, j in self._beside)
+        diagonal = [value + slack for value in diagonal]
+        return all(sums[at] ** 2 <= diagonal[i] * diagonal[j] for at, i, j in self._off_diagonal)
 
     @cached_property
-    def _beside(self) -> tuple[tuple[int, int, int], ...]:
-        """Of a Gram matrix, the place among the sums, row and column of all above the diagonal."""
+    def _off_diagonal(self) -> tuple[tuple[int, int, int], ...]:
+        """The place among the sums, row and column of all Gram entries above the diagonal."""
         d = self.features
         places = []
         at = self.closed - d * (d + 1) // 2
@@ -104,29 +104,31 @@ class Bounds:
         first = self.closed - d * (d + 1) // 2
         return tuple(first + i * d - i * (i - 1) // 2 for i in range(d))
 
-    def clipped(self, values: Sequence[int], pull: bool = False) -> tuple[int, ...]:
-        """The nearest values that the counts in them allow: rounding may lead a little beyond.
+    def clip_values(self, values: Sequence[int], pull: bool = False) -> tuple[int, ...]:
+        """Return the nearest values that their counts allow: rounding may lead a little beyond.
 
         Powers beside closed ones are clipped in a `pull` only: in a sum they may be the rewards of
         decisions that another incarnation counted.
         """
         n = self.closed
         if not n:
-            return tuple(map(partial(_clip, values[-1]), values, self._quanta))
+            return tuple(map(partial(_clip_value, values[-1]), values, self._quanta))
         powers = values[:n]
         if pull and values[-1]:
-            powers = tuple(map(partial(_clip, values[-1]), powers, self._quanta))
-        closed = map(partial(_clip, values[2 * n]), values[n:-1], self._quanta[n:])
+            powers = tuple(map(partial(_clip_value, values[-1]), powers, self._quanta))
+        closed = map(partial(_clip_value, values[2 * n]), values[n:-1], self._quanta[n:])
         return (*powers, *closed, max(0, values[-1]))
 
-    def rounded_off(self, values: Sequence[int]) -> tuple[int, ...]:
-        """A difference of sums that were rounded apart, back in its bounds if that is all."""
-        if self.rounded and all(values[each] >= -ROUNDING for each in self.counts):
-            return self.clipped(values)
+    def undo_rounding(self, values: Sequence[int]) -> tuple[int, ...]:
+        """Bring a difference of separately rounded sums back into its bounds, if that is all."""
+        if self.rounded and all(values[count] >= -ROUNDING for count in self.counts):
+            return self.clip_values(values)
         return tuple(values)
 
-    def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> tuple[int, ...]:
-        """What one observation adds, checked: a pull, or a part of one that was counted before."""
+    def check_observation(
+        self, arm: str, statistic: Sequence[int], number: type = int
+    ) -> tuple[int, ...]:
+        """Return a validated observation: a pull, or a part of one counted before."""
         values = tuple(statistic)
         if not (
             is_name(arm)
@@ -143,7 +145,7 @@ class Bounds:
         return (
             bool(self.closed)
             and values[-1] == 0
-            and _within(values[: self.closed], self._quanta, DIFFERENCE * PER_UNIT)
+            and _is_within(values[: self.closed], self._quanta, DIFFERENCE * PER_UNIT)
             and self.allow_part(values)
             and values[2 * self.closed] <= PER_UNIT
         )
@@ -160,12 +162,12 @@ class Bounds:
         return tuple(math.ceil(bound * PER_UNIT) for bound in self.per_pull)
 
 
-def _clip(pulls: int, value: int, limit: int) -> int:
+def _clip_value(pulls: int, value: int, limit: int) -> int:
     most = limit * max(0, pulls) // PER_UNIT
     return min(max(value, -most), most)
 
 
-def _within(values: Sequence[int], limits: Sequence[int], pulls: int) -> bool:
+def _is_within(values: Sequence[int], limits: Sequence[int], pulls: int) -> bool:
     return all(
         abs(value) * PER_UNIT <= limit * pulls for value, limit in zip(values, limits, strict=False)
     )

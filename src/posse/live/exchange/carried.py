@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from operator import add
 from typing import Any
 
-from posse.live.exchange.epochs import shifted
+from posse.live.exchange.epochs import shift_ledger
 from posse.live.exchange.ledger import LARGEST, Ledger, from_plain, plain, total
 
 PREFIX = "carried "  # of the names of durable parts
@@ -73,7 +73,7 @@ class Carried:
     def fade(self, passed: int) -> None:
         """Bring all rows to a later epoch."""
         for number, row in list(self.rows.items()):
-            row.evidence = shifted(row.evidence, passed)
+            row.evidence = shift_ledger(row.evidence, passed)
             self._changed.add(number)
             if not row.evidence:  # there is nothing left to take back
                 self.forget(number)

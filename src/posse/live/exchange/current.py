@@ -8,7 +8,7 @@ from functools import partial
 from operator import add
 
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.epochs import shifted
+from posse.live.exchange.epochs import shift_ledger
 from posse.live.exchange.layouts import LAYOUT
 from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Ledger, dominates, minus, plus
 from posse.live.exchange.messages import Entry, row_size
@@ -132,9 +132,9 @@ class Current:
         """Bring it, and all that it remembers, to a later epoch."""
         passed = epoch - self.epoch
         self.epoch = epoch
-        later = partial(shifted, epochs=passed, bounds=self._bounds)
+        later = partial(shift_ledger, epochs=passed, bounds=self._bounds)
         self._set(later(self.evidence()))
-        self._late = shifted(self._late, passed)
+        self._late = shift_ledger(self._late, passed)
         self._since = [
             (arm, row, late)
             for arm, values, late in self._since
@@ -144,7 +144,7 @@ class Current:
 
     def tidy(self) -> None:
         """Keep to the bounds, which a difference of rounded sums may leave by a few quanta."""
-        self._set({arm: self._bounds.clipped(row) for arm, row in self.sums.items()})
+        self._set({arm: self._bounds.clip_values(row) for arm, row in self.sums.items()})
 
     def _set(self, sums: Rows) -> None:
         self.sums = {arm: list(row) for arm, row in sums.items() if any(row)}
@@ -197,7 +197,7 @@ class Current:
         if self._bounds.rounded and entry.epoch != self.epoch:
             if entry.epoch > self.epoch:
                 return False
-            said = shifted(said, self.epoch - entry.epoch, self._bounds)
+            said = shift_ledger(said, self.epoch - entry.epoch, self._bounds)
         if entry.seq > self.last_version or not self._dominates(self.sums, said):
             return False
         same = [self._now(version) for version in self._versions if version.seq == entry.seq]
@@ -249,8 +249,8 @@ class Current:
         """A version in numbers of the present epoch; kept as said, should a commit fail."""
         if not (passed := self.epoch - version.epoch):
             return version
-        evidence = shifted(version.evidence, passed, self._bounds)
-        return replace(version, evidence=evidence, late=shifted(version.late, passed))
+        evidence = shift_ledger(version.evidence, passed, self._bounds)
+        return replace(version, evidence=evidence, late=shift_ledger(version.late, passed))
 
     def _said(self) -> tuple[int, Ledger, dict[int, int], Ledger, int]:
         return self.seq, self.evidence(), dict(self.folded), dict(self._late), self.epoch

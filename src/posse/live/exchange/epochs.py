@@ -24,36 +24,36 @@ from posse.live.exchange.ledger import Ledger
 
 FORGOTTEN = 60  # half-lives after which evidence reads as 0
 LEAST_TICKS = 100  # in a half-life
-AHEAD = "an epoch ahead of our clock"
-JUMPED = "our clock jumped ahead"
+AHEAD = "epoch_ahead_of_clock"
+JUMPED = "clock_jumped_ahead"
 
 
-def halved(value: int, times: int = 1) -> int:
-    """Halved toward zero so many times; below zero times, doubled, which is exact."""
+def halve(value: int, times: int = 1) -> int:
+    """Halve toward zero this many times; a negative number doubles, which is exact."""
     if times < 0:
         return value << -times
     return value >> times if value >= 0 else -(-value >> times)
 
 
-def shifted(
+def shift_ledger(
     ledger: Mapping[str, Sequence[int]], epochs: int, bounds: Bounds | None = None
 ) -> Ledger:
-    """A ledger so many epochs later, clipped to its bounds where it has any."""
+    """Return a ledger this many epochs later, clipped to its bounds if there are any."""
     if not epochs:
         return {arm: tuple(values) for arm, values in ledger.items()}
-    rows = {arm: tuple(halved(v, epochs) for v in values) for arm, values in ledger.items()}
+    rows = {arm: tuple(halve(v, epochs) for v in values) for arm, values in ledger.items()}
     if bounds is not None:
-        rows = {arm: bounds.clipped(values) for arm, values in rows.items()}
+        rows = {arm: bounds.clip_values(values) for arm, values in rows.items()}
     return {arm: values for arm, values in rows.items() if any(values)}
 
 
-def scaled(values: Sequence[int], factor: float) -> tuple[int, ...]:
-    """Whole numbers times a factor, toward zero."""
+def scale_values(values: Sequence[int], factor: float) -> tuple[int, ...]:
+    """Multiply whole numbers by a factor, toward zero."""
     return tuple(int(value * factor) for value in values)
 
 
 def lasting_clock() -> float:
-    """Seconds of a clock that nobody sets, and that goes on while a machine sleeps if it can."""
+    """Return seconds of a clock that nobody sets, and that runs on during sleep if it can."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
@@ -88,7 +88,7 @@ class Epochs:
     def position(self) -> float:
         """The half-lives since 1970 at the last tick or message."""
         if self._position is None:
-            self.move(self._clock())
+            self.move_to(self._clock())
         assert self._position is not None
         return self._position
 
@@ -97,8 +97,8 @@ class Epochs:
         """The present epoch, by our own clock."""
         return math.floor(self.position)
 
-    def move(self, now: float) -> bool:
-        """Time goes on; whether it did: never back, and never faster than what cannot be set."""
+    def move_to(self, now: float) -> bool:
+        """Move the time, never back and never faster than `monotonic`; returns whether it did."""
         if self.half_life is None:
             self._position = 0.0
             return False
@@ -110,6 +110,7 @@ class Epochs:
             return True
         if self._monotonic is not None:
             first, then = self._begun
+            # One epoch of tolerance beyond the time that really passed since the first tick.
             most = first + passed - then + 1.0
             if position > most and not self._jumped:
                 self._refusals[JUMPED] += 1
@@ -124,15 +125,16 @@ class Epochs:
         return epoch > self.epoch + 1
 
     def weight(self, at: float | None, epoch: int) -> float:
-        """What a decision at this time (None: now) is worth relative to the start of an epoch."""
+        """Return the weight of a decision at this time (None: now) relative to an epoch's start."""
         if self.half_life is None:
             return 1.0
         position = self.position if at is None else at / self.half_life
         # our ticks may be behind the decision, but no further than into the next epoch
+        # The cap keeps a weight at 2 or less, whatever time a decision claims.
         return float(2.0 ** min(position - epoch, 1.0))
 
     def worth(self, epoch: int) -> float:
-        """What numbers of this epoch are worth now: the factor by which they are read."""
+        """Return the factor by which numbers of this epoch are read now."""
         if self.half_life is None:
             return 1.0
         age = self.position - epoch
@@ -142,14 +144,14 @@ class Epochs:
         """Whether numbers of this epoch read as 0 for good."""
         return self.fading and self.position - epoch >= FORGOTTEN
 
-    def weighed(
+    def weigh_values(
         self, values: Sequence[int], at: float | None, epoch: int, bounds: Bounds
     ) -> tuple[int, ...]:
-        """What a part of a decision adds to numbers of an epoch."""
-        return bounds.clipped(scaled(values, self.weight(at, epoch)), pull=True)
+        """Return what a part of a decision adds to numbers of an epoch."""
+        return bounds.clip_values(scale_values(values, self.weight(at, epoch)), pull=True)
 
-    def read(self, by_epoch: Mapping[int, Mapping[str, Sequence[int]]]) -> Ledger:
-        """The sum of numbers of several epochs, for what they are worth now."""
+    def read_ledger(self, by_epoch: Mapping[int, Mapping[str, Sequence[int]]]) -> Ledger:
+        """Return the sum of numbers of several epochs, for their present worth."""
         total: dict[str, list[float]] = {}
         for epoch, ledger in by_epoch.items():
             factor = self.worth(epoch)

@@ -55,7 +55,7 @@ class Examiner:
             elif self._is_signed(entry):
                 news.append(entry)
             else:
-                refused["bad signature"] += 1
+                refused["signature_invalid"] += 1
                 break
         return Examined(message, tuple(news), tuple(known), refused)
 

@@ -1,4 +1,4 @@
-"""Validation of flow messages: what an honest neighbour cannot send; plausible lies pass."""
+"""Validation of flow messages: refuses what no honest neighbour sends; plausible lies pass."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class FlowChecks:
     most_pulls: int  # of the whole network, ever
     number: type = int
 
-    def problem(self, message: FlowsMessage) -> str | None:
-        """Why a message cannot be used; never an exception."""
+    def find_problem(self, message: FlowsMessage) -> str | None:
+        """Return why a message cannot be used; never raises."""
         if message.fingerprint != self.fingerprint:
-            return "another fingerprint"
+            return "fingerprint_mismatch"
         if not self._has_shape(message):
             return "malformed"
         if not (self.is_possible(message.flow) and self.is_possible(message.level)):
-            return "more evidence than the network can have"
+            return "evidence_exceeds_network"
         return None
 
     def _has_shape(self, message: FlowsMessage) -> bool:
@@ -62,14 +62,14 @@ class FlowChecks:
 
     def is_possible(self, ledger: Mapping[str, Sequence[int]]) -> bool:
         """Whether the network can have so much evidence, of so many arms."""
-        return self._is_within(ledger, self._most)
+        return self._is_within(ledger, self._largest)
 
     def is_bearable(self, ledger: Mapping[str, Sequence[int]]) -> bool:
         """Whether a neighbour may bring us to such a level.
 
         With a margin: what is observed later must not have all others refuse us for what one said.
         """
-        return self._is_within(ledger, self._half)
+        return self._is_within(ledger, self._half_of_largest)
 
     @staticmethod
     def _is_within(ledger: Mapping[str, Sequence[int]], most: Sequence[int]) -> bool:
@@ -78,12 +78,12 @@ class FlowChecks:
         )
 
     @cached_property
-    def _most(self) -> tuple[int, ...]:
+    def _largest(self) -> tuple[int, ...]:
         return tuple(
             min(LARGEST_SUM, math.ceil(bound * self.most_pulls) * PER_UNIT)
             for bound in self.bounds.per_pull
         )
 
     @cached_property
-    def _half(self) -> tuple[int, ...]:
-        return tuple(most // 2 for most in self._most)
+    def _half_of_largest(self) -> tuple[int, ...]:
+        return tuple(most // 2 for most in self._largest)

@@ -43,13 +43,20 @@ from typing import Any
 
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import AHEAD, Epochs
-from posse.live.exchange.flow_records import LEARNED, Census, Peer, Record, Records, in_epoch
+from posse.live.exchange.flow_records import (
+    IDENTITIES_A_TICK,
+    Census,
+    FlowRecords,
+    Peer,
+    Record,
+    in_epoch,
+)
 from posse.live.exchange.flow_validation import FlowChecks
 from posse.live.exchange.layouts import DEFAULT
-from posse.live.exchange.ledger import Ledger, each, minus, negative, plus
+from posse.live.exchange.ledger import Ledger, map_values, minus, negative, plus
 from posse.live.exchange.messages import FlowsMessage
-from posse.live.exchange.parts import Parts
-from posse.live.exchange.quanta import truncated
+from posse.live.exchange.parts import WrittenParts
+from posse.live.exchange.quanta import divide_toward_zero
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 
 REMIND_EVERY = 10  # ticks
@@ -69,7 +76,7 @@ class Flows:
         experiment: str = DEFAULT,
         network_size: int | None = None,
         most_pulls: int = 2**40,  # of the whole network, ever
-        divide: Callable[[int, int], int] = truncated,
+        divide: Callable[[int, int], int] = divide_toward_zero,
         draw: Callable[[int], int] = secrets.randbits,
         half_life: float | None = None,  # seconds in which evidence fades to a half
         clock: Callable[[], float] = time.time,  # for the time before the first tick alone
@@ -85,14 +92,14 @@ class Flows:
         self._divide = divide
         # divided in floats, flows are floats, which must not be refused then
         self._checks = FlowChecks(fingerprint, self._bounds, most_pulls, type(divide(2, 2)))
-        self._records = Records()
+        self._records = FlowRecords()
         self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
         self._active: set[str] = set()  # names
         self._census = Census([self.identity])
         self._draw = draw
         self._ticks = 0
-        self._begin()
-        self._parts = Parts()
+        self._start_boot()
+        self._parts = WrittenParts()
         self._sizes = 0  # how often N changed
 
     @property
@@ -100,30 +107,30 @@ class Flows:
         """A number that rises whenever the evidence changes."""
         return self._records.revision + self._sizes
 
-    def _begin(self) -> None:
-        """A new boot: nothing is known yet of what others heard of it."""
+    def _start_boot(self) -> None:
+        """Start a new boot: what peers have received of it is not known yet."""
         self._boot = 1 + self._draw(62)  # 0 means none
         self._seq = 0
         self._peers: dict[str, Peer] = {}
-        self._begun = self._ticks
+        self._boot_started = self._ticks
 
-    def _begin_anew(self) -> None:
-        """A new boot, now and then only: a liar must not keep us from ever settling."""
-        if self._ticks - self._begun >= REMIND_EVERY:
-            self._begin()
+    def _restart_boot(self) -> None:
+        """Start a new boot, but seldom: a liar must not prevent agreement for ever."""
+        if self._ticks - self._boot_started >= REMIND_EVERY:
+            self._start_boot()
 
     def observe(
         self, arm: str, statistic: Sequence[int], *, made: int = 0, at: float | None = None
     ) -> int:
-        """Add one's own evidence, with the weight of its decision's time."""
-        values = self._bounds.observed(arm, statistic, self._checks.number)
+        """Add own evidence, weighed by the time of its decision."""
+        values = self._bounds.check_observation(arm, statistic, self._checks.number)
         if self._epochs.fading:
-            self._records.follow(self._epochs, self._bounds)
-            values = self._epochs.weighed(values, at, self._records.epoch, self._bounds)
+            self._records.follow_time(self._epochs, self._bounds)
+            values = self._epochs.weigh_values(values, at, self._records.epoch, self._bounds)
         if self._records.has_room(arm, values):
             self._records.observe(arm, values)
         else:  # no message could carry it; by then there is enough to know this arm by
-            self.refusals["no room for more evidence"] += 1
+            self.refusals["evidence_full"] += 1
         return 0
 
     def incarnation(self) -> int:
@@ -141,15 +148,15 @@ class Flows:
     def evidence(self) -> Ledger:
         """N times the level: an estimate of the whole network's evidence."""
         size = self.network_size()
-        return each(self._read(self._records.level), lambda value: size * value)
+        return map_values(self._read_ledger(self._records.level), lambda value: size * value)
 
     def network_size(self) -> int:
         """N, as given or as counted."""
         return self._network_size or len(self._census.known)
 
     def own(self) -> Ledger:
-        """All that this agent has observed itself, for what it is worth now."""
-        return self._read(self._records.own)
+        """Return all own evidence, for its present worth."""
+        return self._read_ledger(self._records.own)
 
     def level(self) -> Ledger:
         """The estimate of the network's average evidence, not clipped, of the present epoch."""
@@ -165,11 +172,11 @@ class Flows:
         return {peer: (r.version, dict(r.flow)) for peer, r in self._records.by_identity.items()}
 
     def is_current(self) -> bool:
-        """Always: a sum is nobody's, and shows nothing that could be lacking."""
+        """Always true: sums have no owner, so nothing is known to be missing."""
         return True
 
     def known(self) -> frozenset[str]:
-        """All identities ever seen, at most 1000."""
+        """Return all identities ever seen, at most 1000."""
         return frozenset(self._census.known)
 
     def connect(self, peer: str) -> None:
@@ -182,27 +189,28 @@ class Flows:
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """Every edge ever used, with the versions the neighbour is behind."""
-        present = self._records.present()
+        present = self._records.present_identities()
         return {
-            name: self._status(name, present.get(name))
+            name: self._neighbour_status(name, present.get(name))
             for name in sorted(self._active | present.keys())
         }
 
     def tick(self, now: float) -> Outgoing:
         """One credit an active edge; ask where the other end may not hold our version."""
-        self._records.follow(self._epochs, self._bounds, now)
-        present = self._records.present()
+        self._records.follow_time(self._epochs, self._bounds, now)
+        present = self._records.present_identities()
         outgoing: Outgoing = [
-            (name, self._message("")) for name in sorted(self._active - present.keys())
+            (name, self._make_message("")) for name in sorted(self._active - present.keys())
         ]
         self._ticks += 1
         remind = self._ticks % REMIND_EVERY == 0
         for name, identity in present.items():
             if name in self._active:
-                self._peer(identity).credit = True
-            self._peer(identity).learned = 0
-            if name in self._active or remind or not self._settled(identity):
-                outgoing.append((name, self._message(identity)))
+                self._find_peer(identity).credit = True
+            self._find_peer(identity).learned = 0
+            # Rule 6: all edges now and then, for a disk may have rolled back to before the edge.
+            if name in self._active or remind or not self._is_settled(identity):
+                outgoing.append((name, self._make_message(identity)))
         return outgoing
 
     def examine(self, message: object) -> object:
@@ -212,59 +220,66 @@ class Flows:
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Rules 1 to 5 and 7."""
         if not isinstance(message, FlowsMessage):
-            return self._refuse("no message of flows")
-        if problem := self._problem(peer, message):
-            return self._refuse(problem)
-        self._records.follow(self._epochs, self._bounds, now)
+            return self._count_refusal("exchange_mismatch")
+        if problem := self._find_problem(peer, message):
+            return self._count_refusal(problem)
+        self._records.follow_time(self._epochs, self._bounds, now)
         if self._epochs.is_ahead(message.epoch):
-            return self._refuse(AHEAD)
+            return self._count_refusal(AHEAD)
         src = message.src
+        # Rule 9: the peer received messages that this process never sent: a memory snapshot.
         if message.echo == self._boot and message.heard > self._seq:
-            self._begin_anew()
-        sender = self._peer(src)
+            self._restart_boot()
+        sender = self._find_peer(src)
+        # Rule 1 (deduplication): repeated and overtaken messages.
         if sender.boots.is_repeated(message.boot, message.seq):
             return []
-        if sender.boots.hear(message.boot, message.seq, self._seq):
+        if sender.boots.note_message(message.boot, message.seq, self._seq):
             sender.version = None
-        record = self._records.of(src, peer)
+        record = self._records.find_record(src, peer)
+        # Rule 2: a process that does not know this one, or may be dead, gets our record only.
         if not (message.echo == self._boot and sender.boots.is_alive(message.heard)):
-            return [(peer, self._message(src))]
-        self._records.fade(message.epoch, self._bounds)
+            return [(peer, self._make_message(src))]
+        self._records.fade_to(message.epoch, self._bounds)
         message = in_epoch(message, self._records.epoch)
         owner = self.identity < src
         leads = message.version - record.version
         if sender.version is not None and leads > (0 if owner else 1):
-            self._begin_anew()
-            return self._refuse("a version it cannot have")
+            self._restart_boot()
+            return self._count_refusal("impossible_version")
+        # Rule 3: a newer version is adopted with the opposite flow; both ends of an edge cancel.
         flow = negative(message.flow)
         if leads > 0 and not self._checks.is_bearable(self._records.level_with(record, flow)):
             # adopted, it would have all others refuse us
-            return self._refuse("more evidence than the network can have")
+            return self._count_refusal("evidence_exceeds_network")
         self._records.make_present(src)
         sender.last_heard = now
-        learned = self._census.learn((src, *message.known), LEARNED - sender.learned)
+        learned = self._census.add_identities(
+            (src, *message.known), IDENTITIES_A_TICK - sender.learned
+        )
         sender.learned += learned
         self._sizes += learned
         if leads > 0:
-            self._records.set(src, message.version, flow)
+            self._records.set_record(src, message.version, flow)
         sender.version = message.version
-        if owner and leads == 0 and self._advance(record, sender, message):
-            return [(peer, self._message(src))]
-        return [] if message.settled else [(peer, self._message(src))]
+        if owner and leads == 0 and self._advance_record(record, sender, message):
+            return [(peer, self._make_message(src))]
+        # Rule 7: answer only a sender that does not know whether we have its version.
+        return [] if message.settled else [(peer, self._make_message(src))]
 
     def state(self) -> dict[str, Any]:
         """All durable parts: identity, own evidence, edges, identities seen, and each record."""
-        return self._parts.say_all(self._small_parts()) | self._records.state()
+        return self._parts.take_all(self._small_parts()) | self._records.state()
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
-        return self._parts.say_changes(self._small_parts()) | self._records.changes()
+        return self._parts.take_changes(self._small_parts()) | self._records.changes()
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue with a new boot; a stop need not be clean, for the other ends know the flows."""
         self.identity = state["identity"]
         revision = self.revision
-        self._records = Records.restored(state)
+        self._records = FlowRecords.from_state(state)
         self._records.revision += revision + 1
         self._active = set(state["active"])
         self._census = Census([self.identity, *state["known"]])
@@ -273,52 +288,54 @@ class Flows:
     def _small_parts(self) -> dict[str, Any]:
         parts = {
             "identity": self.identity,
-            "own": self._records.written_own(),
+            "own": self._records.plain_own(),
             "active": sorted(self._active),
             "known": self._census.state(),
         }
         return parts | ({"epoch": self._records.epoch} if self._epochs.fading else {})
 
-    def _read(self, ledger: Ledger) -> Ledger:
+    def _read_ledger(self, ledger: Ledger) -> Ledger:
         if not self._epochs.fading:
             return dict(ledger)
-        return self._epochs.read({self._records.epoch: ledger})
+        return self._epochs.read_ledger({self._records.epoch: ledger})
 
-    def _problem(self, peer: str, message: FlowsMessage) -> str | None:
-        if problem := self._checks.problem(message):
+    def _find_problem(self, peer: str, message: FlowsMessage) -> str | None:
+        if problem := self._checks.find_problem(message):
             return problem
         if message.epoch and not self._epochs.fading:
             return "malformed"
         if message.src == self.identity:
-            return "our own identity"
-        return self._records.problem(peer, message.src)
+            return "own_identity"
+        return self._records.find_problem(peer, message.src)
 
-    def _refuse(self, reason: str) -> Outgoing:
+    def _count_refusal(self, reason: str) -> Outgoing:
         self.refusals[reason] += 1
         return []
 
-    def _advance(self, record: Record, sender: Peer, message: FlowsMessage) -> bool:
-        """The owner's move when the mirror holds its version: repair a fork, or let flow."""
+    def _advance_record(self, record: Record, sender: Peer, message: FlowsMessage) -> bool:
+        """Advance as the owner when the mirror has its version: repair a fork, or let flow."""
+        # Rule 4: two flows under one version, a fork of two backups. The owner keeps its own.
         if plus(record.flow, message.flow):
-            self._records.set(message.src, record.version + 1, record.flow)
+            self._records.set_record(message.src, record.version + 1, record.flow)
             return True
         if not (sender.credit and message.active and record.name in self._active):
             return False
         sender.credit = False
-        share = 1 + max(self._degree(), message.degree)
+        # Rule 5: Metropolis weights, doubly stochastic whatever the degrees.
+        share = 1 + max(self._own_degree(), message.degree)
         gap = minus(self._records.level, message.level)
-        step = each(gap, lambda value: self._divide(value, share))
+        step = map_values(gap, lambda value: self._divide(value, share))
         flow = plus(record.flow, step)
         if not (step and self._checks.is_possible(flow)):  # the other end would refuse it
             return False
-        self._records.set(message.src, record.version + 1, flow)
+        self._records.set_record(message.src, record.version + 1, flow)
         return True
 
-    def _message(self, dst: str) -> FlowsMessage:
-        """Our record of the edge to an identity, or a first greeting to one not known yet ("")."""
+    def _make_message(self, dst: str) -> FlowsMessage:
+        """Build the record of the edge to an identity, or a greeting to an unknown one ("")."""
         self._seq += 1
         record = self._records.by_identity.get(dst, Record("", 0))
-        echo, heard = self._peer(dst).boots.last_heard() if dst else (0, 0)
+        echo, heard = self._find_peer(dst).boots.last_heard() if dst else (0, 0)
         return FlowsMessage(
             fingerprint=self.fingerprint,
             src=self.identity,
@@ -326,26 +343,26 @@ class Flows:
             echo=echo,
             heard=heard,
             seq=self._seq,
-            settled=bool(dst) and self._settled(dst),
+            settled=bool(dst) and self._is_settled(dst),
             active=record.name in self._active,
-            degree=self._degree(),
+            degree=self._own_degree(),
             version=record.version,
             flow=record.flow,
             level=self._records.level,
-            known=self._census.gossip(),
+            known=self._census.next_batch(),
             epoch=self._records.epoch,
         )
 
-    def _degree(self) -> int:
+    def _own_degree(self) -> int:
         return max(1, len(self._active))
 
-    def _peer(self, identity: str) -> Peer:
+    def _find_peer(self, identity: str) -> Peer:
         return self._peers.setdefault(identity, Peer())
 
-    def _settled(self, identity: str) -> bool:
-        return self._peer(identity).version == self._records.by_identity[identity].version
+    def _is_settled(self, identity: str) -> bool:
+        return self._find_peer(identity).version == self._records.by_identity[identity].version
 
-    def _status(self, name: str, identity: str | None) -> NeighbourStatus:
+    def _neighbour_status(self, name: str, identity: str | None) -> NeighbourStatus:
         peer = self._peers.get(identity or "", Peer())
         version = self._records.by_identity[identity].version if identity else 0
         return NeighbourStatus(

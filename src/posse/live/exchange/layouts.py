@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"  # the experiment of files without tables of experiments
 LAYOUT = 1  # of entries; any other is refused
-ANOTHER_LAYOUT = "another layout"  # a reason of refusal
+ANOTHER_LAYOUT = "layout_mismatch"  # a reason of refusal
 
 
-def problem(entry: Entry, experiment: str) -> str | None:
-    """Why an entry cannot be of this experiment."""
+def layout_problem(entry: Entry, experiment: str) -> str | None:
+    """Return why an entry cannot be of this experiment."""
     if entry.layout != LAYOUT:
         return ANOTHER_LAYOUT
-    return None if entry.experiment == experiment else "another experiment"
+    return None if entry.experiment == experiment else "experiment_mismatch"
 
 
 def signed_bytes(fingerprint: str, entry: Entry, network: str = "") -> bytes:
-    """What an origin signs: one spelling for equal content, whatever the order of the arms."""
+    """Return the bytes that an origin signs: equal for equal content, whatever the order."""
     content = [
         entry.layout,
         network,

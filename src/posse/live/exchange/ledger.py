@@ -30,19 +30,19 @@ def minus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) 
     return plus(one, negative(other))
 
 
-def each(ledger: Mapping[str, Sequence[int]], change: Callable[[int], int]) -> Ledger:
-    """Every number changed by the same function."""
+def map_values(ledger: Mapping[str, Sequence[int]], change: Callable[[int], int]) -> Ledger:
+    """Apply a function to every number."""
     changed = {arm: tuple(map(change, values)) for arm, values in ledger.items()}
     return {arm: values for arm, values in changed.items() if any(values)}
 
 
 def negative(ledger: Mapping[str, Sequence[int]]) -> Ledger:
-    """What has to be added to give nothing."""
-    return each(ledger, operator.neg)
+    """Return the additive inverse."""
+    return map_values(ledger, operator.neg)
 
 
 def total(ledgers: Iterable[Mapping[str, Sequence[int]]]) -> Ledger:
-    """The sum of many."""
+    """Return the sum of many ledgers."""
     result: Ledger = {}
     for ledger in ledgers:
         result = plus(result, ledger)
@@ -52,9 +52,9 @@ def total(ledgers: Iterable[Mapping[str, Sequence[int]]]) -> Ledger:
 def dominates(
     one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]], counts: Counts = LAST
 ) -> bool:
-    """Whether of no arm the other counts more pulls, or more closed ones."""
+    """Whether the other counts no more pulls, and no more closed ones, of any arm."""
     return all(
-        arm in one and all(one[arm][each] >= values[each] for each in counts)
+        arm in one and all(one[arm][count] >= values[count] for count in counts)
         for arm, values in other.items()
     )
 
@@ -78,6 +78,7 @@ def larger(
         theirs = [values[n] for n in counts]
         ours = [mine[n] for n in counts]
         row, less = (values, mine) if (theirs, newer) > (ours, False) else (mine, values)
+        # Open and closed sums may come from different copies: take the larger count of each.
         if less[counts[-1]] > row[counts[-1]]:  # it closed more
             n = counts[-1] // 2
             row = (*row[:n], *less[n:-1], row[-1])
@@ -86,12 +87,12 @@ def larger(
 
 
 def plain(ledger: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    """As JSON would give it back."""
+    """Return the ledger as plain JSON values."""
     return {arm: list(values) for arm, values in ledger.items()}
 
 
 def from_plain(values: Mapping[str, Sequence[int]]) -> Ledger:
-    """The ledger that was made plain."""
+    """Build the ledger from the values of `plain`."""
     return {arm: tuple(numbers) for arm, numbers in values.items()}
 
 

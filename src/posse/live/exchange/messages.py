@@ -45,7 +45,7 @@ class Entry:
     @cached_property
     def size(self) -> int:
         """The most bytes it takes on the wire."""
-        arms = (row_size(arm, len(each)) for arm, each in self.evidence.items())
+        arms = (row_size(arm, len(row)) for arm, row in self.evidence.items())
         names = wire_size(self.origin) + wire_size(self.experiment)
         return 400 + names + len(self.signature) + 19 * len(self.folded) + sum(arms)
 

@@ -42,7 +42,7 @@ class OriginChecks:
     def problem(self, message: OriginsMessage) -> str | None:
         """Why a message cannot be used at all; never an exception."""
         if message.fingerprint != self.fingerprint:
-            return "another fingerprint"
+            return "fingerprint_mismatch"
         return None if self._has_shape(message) else "malformed"
 
     def entry_problem(self, entry: object) -> str | None:
@@ -50,16 +50,16 @@ class OriginChecks:
         if not self._is_entry(entry):
             return "malformed"
         assert isinstance(entry, Entry)
-        if problem := layouts.problem(entry, self.experiment):
+        if problem := layouts.layout_problem(entry, self.experiment):
             return problem
         if not is_ledger(entry.evidence, self.bounds.dimension):
             return "malformed"
         if any(max(map(abs, row)) > LARGEST_SUM for row in entry.evidence.values()):
             return "malformed"
         if entry.size > LARGEST_ENTRY:
-            return "too large an entry"
+            return "entry_too_large"
         if not all(map(self.bounds.allow_part, entry.evidence.values())):
-            return "more evidence than its pulls allow"
+            return "evidence_exceeds_pulls"
         return None
 
     def _has_shape(self, message: OriginsMessage) -> bool:

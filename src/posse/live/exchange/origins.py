@@ -40,7 +40,7 @@ from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import Entry, OriginsMessage
 from posse.live.exchange.origin_checks import LARGEST_ENTRY, OriginChecks, RateCap
 from posse.live.exchange.own import Own
-from posse.live.exchange.parts import Parts
+from posse.live.exchange.parts import WrittenParts
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.exchange.rooms import LARGEST_ORIGIN as LARGEST_ORIGIN
 from posse.live.exchange.rooms import Rooms
@@ -90,7 +90,7 @@ class Origins:
         self._process = f"{draw(64):016x}"  # only this very process goes on in an incarnation
         self._books, self._own = self._empty()
         self._neighbours: dict[str, Neighbour] = {}
-        self._parts = Parts()
+        self._parts = WrittenParts()
         self._jumps = Jumps()
         self._by_clock = Jumps()  # which need not be the time of the ticks
 
@@ -103,7 +103,7 @@ class Origins:
         self, arm: str, statistic: Sequence[int], *, made: int = 0, at: float | None = None
     ) -> int:
         """Add one's own evidence to one's current entry."""
-        values = self._bounds.observed(arm, statistic)
+        values = self._bounds.check_observation(arm, statistic)
         if not any(values):
             return self.incarnation()
         if self._by_clock.between(self._clock()):  # not only at the next tick: see there
@@ -143,13 +143,13 @@ class Origins:
         """The sum over all origins."""
         if not self._epochs.fading:
             return dict(self._books.totals.get(0, {}))
-        return self._epochs.read(self._books.totals)
+        return self._epochs.read_ledger(self._books.totals)
 
     def _sum_of(self, origin: str) -> Ledger:
         """The evidence of an origin for what it is worth now."""
         if not self._epochs.fading:
             return self._books.sum_of(origin)
-        return self._epochs.read(self._books.sums_of(origin))
+        return self._epochs.read_ledger(self._books.sums_of(origin))
 
     def own(self) -> Ledger:
         """The sum over one's own incarnations."""
@@ -223,7 +223,7 @@ class Origins:
 
     def _follow(self, now: float) -> None:
         """Time goes on, and evidence fades with it."""
-        if self._epochs.move(now):
+        if self._epochs.move_to(now):
             self._fade()
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
@@ -231,7 +231,7 @@ class Origins:
         self._follow(now)  # or who slept for two epochs would refuse what is ahead of its last tick
         examined = message if isinstance(message, Examined) else self.examine(message)
         if not isinstance(examined, Examined):
-            self.refusals["no message of origins"] += 1
+            self.refusals["exchange_mismatch"] += 1
             return []
         self.refusals += examined.refused
         if not examined.usable:
@@ -267,14 +267,14 @@ class Origins:
     def state(self) -> dict[str, Any]:
         """All durable parts: identity, incarnation, edges, and one for each entry."""
         self._own.write()
-        small = self._parts.say_all(self._small_parts())
+        small = self._parts.take_all(self._small_parts())
         kept = self._own.archive.state() | self._own.carried.state()
         return {**small, **self._books.state(), **kept}
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
         self._own.write()
-        changed = self._parts.say_changes(self._small_parts()) | self._books.changes()
+        changed = self._parts.take_changes(self._small_parts()) | self._books.changes()
         return changed | self._own.archive.changes() | self._own.carried.changes()
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
@@ -371,7 +371,7 @@ class Origins:
             return NOT_HERE_YET
         mine = self._books.entries.get(entry.key)
         if mine is not None and not self._books.dominates(entry, mine):
-            return "goes back"
+            return "sequence_regressed"
         self._books.keep(entry)
         return None
 

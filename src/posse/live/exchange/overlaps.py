@@ -16,7 +16,7 @@ from posse.live.exchange.messages import Entry
 if TYPE_CHECKING:
     from posse.live.exchange.own import Own
 
-UNTOLD = "cannot be told from what is counted"
+UNTOLD = "ambiguous_overlap"
 
 
 def overlap(own: Own, entry: Entry) -> bool:
@@ -42,7 +42,7 @@ def add_difference(own: Own, entry: Entry) -> str | None:
 
 def _absorb_worth(own: Own, entry: Entry, before: Ledger | None) -> str | None:
     if not _gather(own, entry):
-        return "no room"
+        return "overlap_quota_exceeded"
     current = own.current or own.open()
     worth = own.pure(entry)
     problem = None
@@ -58,7 +58,7 @@ def _absorb_worth(own: Own, entry: Entry, before: Ledger | None) -> str | None:
         worth = _larger(own, before, worth, entry.seq > known)
         fresh = minus(worth, before)
     if not current.has_room_for(fresh):
-        return "no room"
+        return "overlap_quota_exceeded"
     current.absorb(fresh)
     own.archive.note_unknown(entry)
     counting = {number for number, _ in own.carried.counting()}

@@ -68,7 +68,7 @@ class Own:
         """Add one observation, of a decision made in some incarnation; the one it is added to."""
         if self._epochs.fading:
             self.lift()
-            values = self._epochs.weighed(values, at, self.epoch, self.books.bounds)
+            values = self._epochs.weigh_values(values, at, self.epoch, self.books.bounds)
         current = self.current
         if current is None or not current.has_room(arm, values):
             current = self.open()
@@ -184,7 +184,7 @@ class Own:
             if self.books.absorbed(self.identity).holds(entry.incarnation):
                 return overlaps.add_difference(self, entry)
             if other_future:  # and no room to hold both
-                return "goes back"
+                return "sequence_regressed"
         elif overlaps.overlap(self, entry):
             return overlaps.absorb(self, entry)
         self._keep(entry)

@@ -13,11 +13,11 @@ def to_quanta(values: Sequence[float]) -> tuple[int, ...]:
 
 
 def from_quanta(quanta: Sequence[int]) -> tuple[float, ...]:
-    """The numbers that so many quanta stand for."""
+    """Return the numbers that these quanta stand for."""
     return tuple(quantum / PER_UNIT for quantum in quanta)
 
 
-def truncated(numerator: int, denominator: int) -> int:
-    """The quotient toward zero, for a positive denominator, exact for integers of any size."""
+def divide_toward_zero(numerator: int, denominator: int) -> int:
+    """Return the quotient toward zero, exact for integers of any size; denominator > 0."""
     quotient = abs(numerator) // denominator
     return quotient if numerator >= 0 else -quotient

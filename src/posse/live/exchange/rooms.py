@@ -31,12 +31,12 @@ class Rooms:
             if pulls > (
                 2 * most if books.fading else most
             ):  # late in an epoch a pull weighs up to 2
-                return "more pulls than the rate allows"
+                return "rate_cap_exceeded"
         new = entry.key not in books.entries
         if new and len(books.entries) >= self.most_entries and not entry.folded:
-            return "too many entries"
+            return "too_many_entries"
         if books.sizes[origin] + entry.size - books.freed_by(entry) > LARGEST_ORIGIN:
-            return "too many entries of one origin"
+            return "too_many_entries_of_origin"
         return None
 
 

@@ -59,10 +59,10 @@ class Exchange(Protocol):
         """What the belief adds to its prior, in quanta."""
 
     def is_current(self) -> bool:
-        """Whether all that neighbours have shown is here, and nothing they built on is lacking."""
+        """Whether all evidence that neighbours announced is here, with all it builds on."""
 
     def own(self) -> dict[str, tuple[int, ...]]:
-        """All that this agent has observed itself."""
+        """Return all evidence that this agent observed itself."""
 
     def connect(self, peer: str) -> None:
         """Begin, or resume, to exchange with the agent of this name."""
@@ -77,7 +77,7 @@ class Exchange(Protocol):
         """The expensive checks of a message; needs no lock, whatever others do meanwhile."""
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
-        """Take in a neighbour's message, raw or examined; save the state before sending answers."""
+        """Process a neighbour's message, raw or examined; save the state before sending answers."""
 
     def state(self) -> dict[str, Any]:
         """All durable parts, flat, in plain JSON; a part that changed is a new object."""
@@ -89,7 +89,7 @@ class Exchange(Protocol):
         """Continue from saved parts; `clean`: this very process goes back after a failed commit."""
 
     def known(self) -> frozenset[str]:
-        """The identities of all agents ever heard of, its own included."""
+        """Return the identities of all agents ever seen, its own included."""
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """The status of every edge, by the neighbour's name."""

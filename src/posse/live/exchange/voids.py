@@ -71,7 +71,7 @@ def _absorb_without(own: Own, holder: Entry, numbers: list[int]) -> None:
     rows = own.carried.rows
     bounds = own.books.bounds
     evidence = minus(own.read(holder), total(rows[each].evidence for each in numbers))
-    evidence = {arm: bounds.rounded_off(row) for arm, row in evidence.items()}
+    evidence = {arm: bounds.undo_rounding(row) for arm, row in evidence.items()}
     if not all(map(bounds.allow_part, evidence.values())):
         return  # what came from elsewhere in its place has not all of it
     before = own.current

@@ -1,4 +1,7 @@
-"""One experiment of a live agent: its decisions, rewards and evidence, and their audit."""
+"""One experiment of a node: an agent, its decisions and rewards in the store, and its exchange.
+
+A lock of its own guards the agent; transactions of the store are opened before it, never after.
+"""
 
 from __future__ import annotations
 
@@ -13,42 +16,51 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from posse.contexts import Features
-from posse.live.agent.action_selection import Choice, Shares
-from posse.live.agent.agent import Agent
-from posse.live.agent.site_pooling import SiteMap
-from posse.live.agent.verdicts import NO_STOP, Judgement, NamedVerdict
-from posse.live.controls.answers import ControlsAnswer
-from posse.live.controls.controls import FORGED, Control, ControlMessage, Controls, changes
-from posse.live.counters import Counts, Oddities, written
+from posse.live.agent import NO_STOP, Agent, Choice, Judgement, NamedVerdict, Shares, SiteMap
+from posse.live.controls import (
+    SIGNATURE_INVALID,
+    Control,
+    ControlMessage,
+    Controls,
+    ControlsAnswer,
+    describe_changes,
+)
+from posse.live.counters import ContextOddities, Counts, serialize_context
 from posse.live.exchange.examine import Sign
-from posse.live.exchange.layouts import DEFAULT as DEFAULT
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.origins import Origins
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.history import History, Past
-from posse.live.experiment.reward_window import Kept, Lateness, Mode
-from posse.live.experiment.reward_window import Silence as Silence
-from posse.live.security.signatures import Vouch
+from posse.live.experiment.history import History, HistoryRecorder
+from posse.live.experiment.reward_window import (
+    EvidenceParticipant,
+    LatenessCounter,
+    Mode,
+    RewardWindow,
+)
+from posse.live.security import Vouch
 from posse.live.store import (
+    ARMS,
+    ArmLists,
     Conflict,
     DecisionRecord,
+    Event,
     LateReward,
     RewardOutcome,
     Store,
     StoreError,
     Unknown,
     VoidReward,
+    pack_probabilities,
 )
-from posse.live.store.decisions import ARMS, ArmLists, pack_probabilities
-from posse.live.store.timeline import Event
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Decisions counted by this agent, beside the decisions (open ones included) in the evidence.
+    """Audit: decisions counted by this agent, beside those (open ones included) in the evidence.
 
-    counted: by a durable counter beside the evidence. in_evidence: decisions in this agent's own
+    counted: a durable counter beside the evidence. in_evidence: decisions in this agent's own
     entries, the same number unless evidence was lost or the store was restored from a copy.
     in_network: decisions of all agents as known here; under flows an estimate of their sum.
     """
@@ -58,19 +70,16 @@ class Audit:
     in_network: float
 
 
-# One experiment of a node: an agent, its decisions and rewards in the store, and its exchange.
-#
-# A lock of its own guards the agent; the store's transactions are taken before it, never after.
-
 log = logging.getLogger(__name__)
 
-CONTROLS = "controls"  # under which the store keeps them
-VERDICT = "verdict"  # under which the store has the winner that was named
-ALIKE_AGAIN = "sites are no longer found to differ"
+# Names of durable records in the store.
+CONTROLS = "controls"
+VERDICT = "verdict"
+SITES_ALIKE_AGAIN = "sites no longer differ"
 
 
-class Experiment:
-    """Durable, idempotent decisions and rewards of one experiment; its evidence is its own."""
+class LiveExperiment:
+    """Durable, idempotent decisions and rewards of one running experiment."""
 
     def __init__(
         self,
@@ -78,8 +87,8 @@ class Experiment:
         agent: Agent,
         store: Store,
         *,
-        silence: Silence = Silence(),  # noqa: B008 (frozen)
-        remember: float | None = None,  # seconds; None: settled decisions are kept for ever
+        reward_window: RewardWindow = RewardWindow(),  # noqa: B008 (frozen)
+        remember: float | None = None,  # seconds; None: decisions are stored for ever
         clock: Callable[[], float] = time.time,
         draw: Callable[[int], int] = secrets.randbits,  # for ids
         controls: Controls | None = None,  # None: such that stay here
@@ -90,41 +99,46 @@ class Experiment:
         self.remember = remember
         self.clock = clock
         self.counts = Counts()  # decisions and rewards
-        self.late = Lateness()  # of rewards after their window
-        self.oddities = Oddities(agent.context)  # of contexts
-        self._refused: Counter[str] = Counter()  # controls, by reason
+        self.late = LatenessCounter()  # of rewards after their window
+        self.oddities = ContextOddities(agent.context)  # of contexts
+        self._control_refusals: Counter[str] = Counter()  # controls, by reason
         self._draw = draw
         self._lock = threading.RLock()
-        self._kept = Kept(agent, self._lock, silence)
+        self._participant = EvidenceParticipant(agent, self._lock, reward_window)
         self._swept = False  # whether rewards that waited for a window are seen to without one
-        store.attach_participant(self._kept)
-        self._void = agent.exchange.void_through  # as far as people were told
+        store.attach_participant(self._participant)
+        self._logged_void_through = agent.exchange.void_through  # as far as it was logged
         self._offers = ArmLists(store.read_record(ARMS))
-        self._keep_arms(agent.arm_names)
+        self._store_arms(agent.arm_names)
         self._offers.use_arms(agent.arm_names)
+        # A winner named before a restart stays named (confidence sequences are valid at any time),
+        # so it is restored before anything can judge again.
         self._restore_verdict()
-        self.past = Past(
+        self.recorder = HistoryRecorder(
             agent, store, self._offers, self.counts, self._lock, clock, verdict=self.verdict
         )
-        self.past.begin()
+        # The settings may have changed while no process ran: the history says so.
+        self.recorder.note_missed_changes()
         self.controls = controls or Controls(DEFAULT, name, agent.exchange.identity)
         self.controls.restore(store.read_record(CONTROLS))
 
-    def configure(self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None) -> None:
-        """Take controls of these agents, and make them as the holder of a certificate."""
+    def configure_operators(
+        self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None
+    ) -> None:
+        """Accept controls of these agents, and sign own controls as the holder of a certificate."""
         with self._changing_controls():
-            self.controls.configure(operators, sign, vouch)
+            self.controls.configure_operators(operators, sign, vouch)
 
     def set_arms(self, names: Sequence[str], shares: Shares | None = None) -> None:
-        """Play these arms from now on, by these shares; the evidence of others is kept."""
+        """Play these arms from now on, by these shares; evidence of removed arms is kept."""
         if list(names) == self.agent.arm_names and shares in (None, self.agent.shares):
             return
-        self._keep_arms(names)
+        self._store_arms(names)
         before = self.agent.arm_names
         with self._lock:
             self.agent.set_arms(names, shares)
             self._offers.use_arms(names)
-        self.past.note_arms(before, names)
+        self.recorder.note_arms(before, names)
 
     def set_sites(self, sites: str | float) -> None:
         """Read the evidence of other sites in another way from now on."""
@@ -132,44 +146,44 @@ class Experiment:
             if sites != self.agent.sites:
                 self.agent.set_sites(sites)
 
-    def _keep_arms(self, names: Sequence[str]) -> None:
-        """Keep a list of arms that decisions are going to refer to."""
+    def _store_arms(self, names: Sequence[str]) -> None:
+        """Write a list of arms before decisions refer to it."""
         if (data := self._offers.encode_with(names)) is not None:
             self.store.write_record(ARMS, data)
 
     @property
-    def silence(self) -> Silence:
-        """What a decision without a reward means."""
-        return self._kept.silence
+    def reward_window(self) -> RewardWindow:
+        """The attribution window: how long a reward may take, and what a missing one means."""
+        return self._participant.reward_window
 
     @property
-    def mode(self) -> Mode:
+    def counting_mode(self) -> Mode:
         """When a decision counts: with its reward, from the start, or when its window closes."""
-        return self._kept.mode
+        return self._participant.counting_mode
 
-    def set_silence(self, silence: Silence) -> None:
-        """Go by another window or default from now on; of open decisions each by what it has."""
-        if silence == self.silence:
+    def set_reward_window(self, reward_window: RewardWindow) -> None:
+        """Change the window or the default reward; open decisions keep what they assumed."""
+        if reward_window == self.reward_window:
             return
         with self.store.transaction():  # no decision is kept meanwhile
-            before = self.mode
+            before = self.counting_mode
             self._swept = False
-            self._kept.follow(silence)
-        if self.mode != before:
-            self.say_silence()
+            self._participant.set_reward_window(reward_window)
+        if self.counting_mode != before:
+            self.log_reward_window()
 
-    def say_silence(self) -> None:
-        """Log what a decision without a reward means, where there is a reward window."""
-        if self.silence.window is not None:
-            log.info("%s", self.silence.sentence(self.agent), extra={"experiment": self.name})
+    def log_reward_window(self) -> None:
+        """Log what a decision without a reward means, if there is a reward window."""
+        if self.reward_window.window is not None:
+            log.info("%s", self.reward_window.describe(self.agent), extra={"experiment": self.name})
 
     def connect(self, neighbours: Iterable[str]) -> None:
         """Exchange with these neighbours and no others."""
-        wanted = list(neighbours)
+        names = list(neighbours)
         with self.store.transaction(), self._lock:
-            for name in self.agent.exchange.neighbours().keys() - set(wanted):
+            for name in self.agent.exchange.neighbours().keys() - set(names):
                 self.agent.disconnect(name)
-            for name in wanted:
+            for name in names:
                 self.agent.connect(name)
 
     def decide(
@@ -178,97 +192,105 @@ class Experiment:
         allowed: Sequence[str] | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
-        """A decision: which arm to play, at a context if there are any; idempotent in its id."""
-        ((kept, new),) = self.store.insert_decisions([self.choose(id_, allowed, context)])
-        self.count_decisions([kept] if new else [])
-        return kept
+        """Decide which arm to play, at a context if there is a schema; idempotent in the id."""
+        ((record, new),) = self.store.insert_decisions([self.draw_decision(id_, allowed, context)])
+        self.count_decisions([record] if new else [])
+        return record
 
     def count_decisions(self, new: Sequence[DecisionRecord]) -> None:
-        """Count new decisions, once they are kept."""
+        """Count new decisions, once they are on disk."""
         self.counts.add("decisions", len(new))
         for decision in new:
             if decision.features is not None:
-                self.oddities.add(decision.features)
+                self.oddities.count_context(decision.features)
 
-    def choose(
+    def draw_decision(
         self,
         id_: str | None,
         allowed: Sequence[str] | None,
         context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
-        """A new decision that is not on disk yet, and will not be if its id is taken."""
-        visit = self.agent.features(context)
+        """Draw a decision that is not on disk yet; a stored one of the same id goes first."""
+        # Validated before the lock is taken: a bad context must not hold up other requests.
+        visit = self.agent.encode_context(context)
         try:
             with self._lock:
-                (choice,) = self.agent.choices([self._allowed(allowed)], [visit])
-                offer = self._offer(choice, visit, context)
+                (choice,) = self.agent.draw_choices([self._apply_controls(allowed)], [visit])
+                offer = self._describe_offer(choice, visit, context)
         except ValueError:  # an arm may be gone since this id was first asked for
-            if id_ is not None and (kept := self.store.find_decision(id_)) is not None:
-                return kept
+            if id_ is not None and (record := self.store.find_decision(id_)) is not None:
+                return record
             raise
-        return self._record(id_, choice, self.clock(), {**self._begun(), **offer})
+        return self._make_record(id_, choice, self.clock(), {**self._initial_fields(), **offer})
 
-    def choose_many(self, requests: Sequence[DecisionRequest]) -> list[DecisionRecord | ValueError]:
-        """New decisions that are not on disk yet, or why one cannot be made."""
+    def draw_decisions(
+        self, requests: Sequence[DecisionRequest]
+    ) -> list[DecisionRecord | ValueError]:
+        """Draw decisions that are not on disk yet; an impossible one is its ValueError."""
         try:
-            visits = [self.agent.features(request.context) for request in requests]
+            visits = [self.agent.encode_context(request.context) for request in requests]
             with self._lock:
-                allowed = [self._allowed(request.allowed) for request in requests]
-                chosen = self.agent.choices(allowed, visits)
+                allowed = [self._apply_controls(request.allowed) for request in requests]
+                choices = self.agent.draw_choices(allowed, visits)
                 offers = [
-                    self._offer(choice, visit, request.context)
-                    for request, choice, visit in zip(requests, chosen, visits, strict=True)
+                    self._describe_offer(choice, visit, request.context)
+                    for request, choice, visit in zip(requests, choices, visits, strict=True)
                 ]
         except ValueError:  # one of them is wrong: each gets an answer of its own
-            return [self._attempt(request) for request in requests]
+            return [self._try_draw(request) for request in requests]
         now = self.clock()
-        begun = self._begun()
+        # Most likely values; the participant corrects them if the incarnation changed meanwhile.
+        initial = self._initial_fields()
         return [
-            self._record(request.decision, choice, now, {**begun, **offer})
-            for request, choice, offer in zip(requests, chosen, offers, strict=True)
+            self._make_record(request.decision, choice, now, {**initial, **offer})
+            for request, choice, offer in zip(requests, choices, offers, strict=True)
         ]
 
     def probabilities(self) -> dict[str, float]:
-        """With which probability the next decision plays each arm, if all are allowed."""
+        """Return the propensity of each arm in the next decision, if all arms are allowed."""
         with self._lock:
             return self.agent.probabilities()
 
-    def _record(
-        self, id_: str | None, choice: Choice, now: float, more: Mapping[str, Any]
+    def _make_record(
+        self, id_: str | None, choice: Choice, now: float, fields: Mapping[str, Any]
     ) -> DecisionRecord:
-        return DecisionRecord(id_ or self._new_id(), choice.arm, choice.probability, now, **more)
+        return DecisionRecord(id_ or self._new_id(), choice.arm, choice.probability, now, **fields)
 
-    def _offer(
+    def _describe_offer(
         self, choice: Choice, visit: Features | None, context: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        """Between which arms it was made, with which probabilities, and where, as it is kept."""
+        """Return the allowed arms, their propensities and the context, as the store has them."""
         offer: dict[str, Any] = {
             "allowed": self._offers.encode_allowed(choice.allowed),
             "probabilities": pack_probabilities(choice.probabilities),
         }
         if visit is not None and context is not None:
-            offer |= {"context": written(context), "features": visit}
+            offer |= {"context": serialize_context(context), "features": visit}
         return offer
 
-    def _begun(self) -> dict[str, Any]:
-        """What a new decision most likely has when it is kept, which is then done faster."""
-        assumed = self.silence.default_reward if self._kept.counting else None
+    def _initial_fields(self) -> dict[str, Any]:
+        """Return the assumed reward and the incarnation that a new decision most likely gets."""
+        assumed = self.reward_window.default_reward if self._participant.counting else None
         with self._lock:
             return {"assumed": assumed, "made": self.agent.exchange.incarnation()}
 
-    def _attempt(self, request: DecisionRequest) -> DecisionRecord | ValueError:
+    def _try_draw(self, request: DecisionRequest) -> DecisionRecord | ValueError:
         try:
-            return self.choose(request.decision, request.allowed, request.context)
+            return self.draw_decision(request.decision, request.allowed, request.context)
         except ValueError as error:
             return error
 
-    def _allowed(self, asked: Sequence[str] | None) -> Sequence[str] | None:
-        """The arms that controls leave of those asked for."""
+    def _apply_controls(self, requested: Sequence[str] | None) -> Sequence[str] | None:
+        """Return the requested arms that controls leave."""
         controls = self.controls
-        return controls.allowed(self.agent.arm_names, asked) if controls.acts else asked
+        return (
+            controls.filter_arms(self.agent.arm_names, requested)
+            if controls.has_effect
+            else requested
+        )
 
     def reward(self, decision_id: str, reward: float) -> RewardOutcome:
-        """Settle a decision with its reward; idempotent, and durable when it returns."""
+        """Reward a decision; idempotent, and durable when it returns."""
         try:
             outcome = self.store.add_reward(decision_id, reward, self.clock())
         except ValueError as refused:
@@ -278,71 +300,71 @@ class Experiment:
         return outcome
 
     def count_rewards(self, outcomes: Sequence[RewardOutcome | ValueError]) -> None:
-        """Count what came of rewards, once that is on disk."""
+        """Count the outcomes of rewards, once they are on disk."""
         self.counts.add("rewards", outcomes.count(RewardOutcome.NEW))
         for outcome in outcomes:
             if isinstance(outcome, LateReward):
-                self.late.add(outcome.lateness)
+                self.late.add_delay(outcome.lateness)
                 self.counts.add("late")
             elif isinstance(outcome, Conflict):
                 self.counts.add("void" if isinstance(outcome, VoidReward) else "conflicts")
 
     def pin(self, arm: str) -> Control:
-        """Play this arm only; durable when it returns."""
+        """Play only this arm; durable when it returns."""
         with self._changing_controls():
             return self.controls.pin(arm, self.agent.arm_names)
 
     def pause(self, arm: str) -> Control:
-        """Do not play this arm; durable when it returns."""
+        """Stop playing this arm; durable when it returns."""
         with self._changing_controls():
             return self.controls.pause(arm, self.agent.arm_names)
 
     def resume(self, arm: str | None = None) -> Control:
-        """Lift what holds for an arm, or for all; durable when it returns."""
+        """Undo pins and pauses of an arm, or of all arms; durable when it returns."""
         with self._changing_controls():
             return self.controls.resume(arm, self.agent.arm_names)
 
-    def controlled(self) -> ControlsAnswer:
-        """What is pinned and paused, and by whom."""
+    def control_status(self) -> ControlsAnswer:
+        """Describe which arms are pinned and paused, and by whom."""
         with self._lock:
-            return self.controls.status(self.agent.arm_names)
+            return self.controls.describe_status(self.agent.arm_names)
 
     def arms(self, context: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-        """What is known of every arm: of all visitors, or of those at a context."""
+        """Return the status of every arm: for all visitors, or for those at a context."""
         status = self.agent.arms(self._lock, context)
-        return {name: asdict(each) for name, each in status.items()}
+        return {name: asdict(arm_status) for name, arm_status in status.items()}
 
-    def average(self) -> dict[str, float]:
-        """The features of the average visitor, by their columns; none without a schema."""
+    def average_features(self) -> dict[str, float]:
+        """Return the features of the average visitor by column; empty without a schema."""
         if self.agent.context is None:
             return {}
         with self._lock:
-            x = self.agent.average()
+            x = self.agent.average_features()
         return dict(zip(self.agent.context.columns[1:], x[1:].tolist(), strict=True))
 
-    def sites(self) -> dict[str, Any]:
-        """How the evidence of other sites is read, whether they differ, and what sharing gained."""
-        found = self.agent.differences
-        gained = self.agent.sharing(self._lock)
+    def site_status(self) -> dict[str, Any]:
+        """Describe how other sites are read, whether sites differ, and what sharing gained."""
+        differences = self.agent.differences
+        sharing = self.agent.measure_sharing(self._lock)
         return {
             "read": str(self.agent.sites),
-            "alike": found.alike,
-            "differ": found.sentence or None,
-            "loss_alone": None if gained is None else gained.loss_alone,
-            "loss_shared": None if gained is None else gained.loss_shared,
+            "alike": differences.alike,
+            "differ": differences.sentence or None,
+            "loss_alone": None if sharing is None else sharing.loss_alone,
+            "loss_shared": None if sharing is None else sharing.loss_shared,
         }
 
-    def site_map(self) -> SiteMap:
-        """What each site saw of every arm, where one differs, and what sharing gained it."""
-        return self.agent.site_map(self._lock)
+    def build_site_map(self) -> SiteMap:
+        """Return the evidence of each site for every arm, the outliers, and what sharing gained."""
+        return self.agent.build_site_map(self._lock)
 
     def verdict(self) -> Judgement:
-        """Whether the experiment may stop; `Unknown` without `stop`."""
+        """Judge whether the experiment may stop; `Unknown` without `stop`."""
         if self.agent.stop is None:
             raise Unknown(NO_STOP)
-        found = self.agent.verdict(self._lock, self.clock())
+        judgement = self.agent.verdict(self._lock, self.clock())
         self._store_verdict()
-        return found
+        return judgement
 
     def _restore_verdict(self) -> None:
         """Continue with the winner that an earlier process named."""
@@ -353,164 +375,181 @@ class Experiment:
     def _store_verdict(self) -> None:
         """Write the named winner, so that no restart takes it back."""
         with self._lock:
-            named = self.agent.named_verdict
-        if named is None:
+            named_verdict = self.agent.named_verdict
+        if named_verdict is None:
             if self._stored_verdict is None:
                 return
-        elif not named.is_news_after(self._stored_verdict):
+        elif not named_verdict.differs_from(self._stored_verdict):
             return
         # A view must not fail because the disk does: the next look tries again.
         with suppress(StoreError):
-            self.store.write_record(VERDICT, None if named is None else named.to_json())
-            self._stored_verdict = named
+            self.store.write_record(
+                VERDICT, None if named_verdict is None else named_verdict.to_json()
+            )
+            self._stored_verdict = named_verdict
 
     def evidence(self) -> dict[str, Ledger]:
-        """In quanta: what this agent saw itself, and what it holds of all."""
+        """Return own evidence and all evidence stored here, in quanta."""
         with self._lock:
             return {"own": self.agent.exchange.own(), "held": self.agent.exchange.evidence()}
 
     @property
     def resumed(self) -> bool:
-        """Whether it went on with what an earlier process had kept."""
-        return self._kept.resumed
+        """Whether it continued from the state of an earlier process."""
+        return self._participant.resumed
 
     @property
-    def counted(self) -> int:
-        """How many decisions were counted into this agent's evidence, ever; durable."""
-        return self._kept.counted
+    def counted_decisions(self) -> int:
+        """The number of decisions ever counted into this agent's evidence; durable."""
+        return self._participant.counted
 
     def audit(self) -> Audit | None:
-        """Decisions counted here beside the pulls in the evidence; None with a half-life."""
+        """Compare counted decisions with the pulls in the evidence; None with a half-life."""
         if self.agent.half_life is not None:
             return None
         with self._lock:
             exchange = self.agent.exchange
             return Audit(
-                self.counted, *map(self.agent.pulls, (exchange.own(), exchange.evidence()))
+                self.counted_decisions,
+                *map(self.agent.count_pulls, (exchange.own(), exchange.evidence())),
             )
 
     def history(self, scale: str) -> History:
-        """Pulls and rewards of every arm over a day, a month or a year, and what happened."""
-        return self.past.read(scale)
+        """Return pulls and rewards of every arm over a day, a month or a year, with events."""
+        return self.recorder.read_history(scale)
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
-        """The status of every edge of the exchange."""
+        """Return the status of every edge of the exchange."""
         with self._lock:
             return self.agent.exchange.neighbours()
 
     @property
     def knows_origins(self) -> bool:
-        """Whether it is known whose evidence is whose."""
+        """Whether evidence is known by origin."""
         return isinstance(self.agent.exchange, Origins)
 
     def pulls_by_origin(self) -> dict[str, int]:
-        """How many pulls of each agent count here (flows: nobody knows)."""
+        """Count the pulls of each agent in the evidence here (flows: unknown)."""
         with self._lock:
             return self.agent.exchange.pulls_by_origin()
 
-    def tally(self) -> tuple[str, int, int, int]:
-        """Its name, own pulls that count, open ones of these, and late rewards: for a status."""
+    def heartbeat_tally(self) -> tuple[str, int, int, int]:
+        """Return name, own pulls, open ones among them, and late rewards, for a heartbeat."""
         with self._lock:
-            counted, waiting = self.agent.own_pulls()
-        return self.name, counted, waiting, self.counts["late"]
+            pulls, open_pulls = self.agent.own_pulls()
+        return self.name, pulls, open_pulls, self.counts["late"]
 
-    def known(self) -> frozenset[str]:
-        """The agents whose evidence is here (flows: heard of)."""
+    def known_agents(self) -> frozenset[str]:
+        """Return the agents whose evidence is here (flows: all agents seen)."""
         with self._lock:
             return self.agent.exchange.known()
 
     def refusals(self) -> dict[str, int]:
-        """Messages, entries and controls that were refused, by reason."""
+        """Count refused messages, entries and controls, by reason."""
         with self._lock:
-            return dict(self.agent.exchange.refusals + self._refused)
+            return dict(self.agent.exchange.refusals + self._control_refusals)
 
     @property
-    def refused(self) -> int:
-        """How many messages, entries and controls were refused so far."""
+    def refusal_count(self) -> int:
+        """The number of refused messages, entries and controls so far."""
         with self._lock:
-            return (self.agent.exchange.refusals + self._refused).total()
+            return (self.agent.exchange.refusals + self._control_refusals).total()
 
     @property
-    def forged(self) -> int:
-        """How many entries and controls had a bad signature so far."""
-        return self.agent.exchange.refusals["bad signature"] + self._refused[FORGED]
+    def forgery_count(self) -> int:
+        """The number of entries and controls with an invalid signature so far."""
+        return (
+            self.agent.exchange.refusals["signature_invalid"]
+            + self._control_refusals[SIGNATURE_INVALID]
+        )
 
-    def expire(self, now: float) -> None:
-        """Close reward windows and delete old decisions."""
-        if self.silence.window is not None or not self._swept:
-            self.store.expire_decisions(now, self.silence.window, self.silence.default_reward)
+    def close_windows(self, now: float) -> None:
+        """Close reward windows that ended, and delete old decisions."""
+        # Without a window one sweep is enough, for decisions that waited for an earlier window.
+        if self.reward_window.window is not None or not self._swept:
+            self.store.expire_decisions(
+                now, self.reward_window.window, self.reward_window.default_reward
+            )
             self._swept = True
         if self.remember is not None:
             self.store.delete_old_decisions(now, self.remember)
 
     def tick(self, now: float) -> Outgoing:
-        """The messages that are due, once what they say is on disk."""
+        """Return the messages that are due, once their content is on disk."""
         before = self.agent.differences
         with self.store.transaction(), self._lock:
             messages = self.agent.tick(now)
-        self._say_differences(before.differ)
-        self._say_void()
+        self._log_differences(before.differ)
+        self._log_void()
         return messages
 
-    def _say_void(self) -> None:
-        """Once when a neighbour has shown that the disk was set back."""
+    def _log_void(self) -> None:
+        """Log once that a neighbour has more of this agent's evidence than its own store."""
         through = self.agent.exchange.void_through
-        if through > self._void:
+        if through > self._logged_void_through:
             log.warning(
-                "the disk was set back or is new, for neighbours know more of this agent: "
-                "decisions that are open on it are void, and their rewards are refused",
+                "the store was restored from a copy or is new, because neighbours have more "
+                "evidence of this agent: open decisions are void, and their rewards are refused",
                 extra={"experiment": self.name},
             )
-            self.past.note("void", "the disk was set back or is new: what was open on it is void")
-        self._void = through
+            self.recorder.note_event(
+                "void", "the store was restored from a copy or is new: its open decisions are void"
+            )
+        self._logged_void_through = through
 
-    def _say_differences(self, before: bool) -> None:
-        """Once when sites are found to differ, and once when they no longer are."""
-        found = self.agent.differences
-        more = {"experiment": self.name}
-        if found.differ and not before:
+    def _log_differences(self, before: bool) -> None:
+        """Log once that sites differ, and once that they no longer do."""
+        differences = self.agent.differences
+        extra = {"experiment": self.name}
+        if differences.differ and not before:
+            # Under full pooling differing sites bias every estimate; otherwise it is expected.
             harms = self.agent.sites == "alike"  # else it is as people said
-            log.log(logging.WARNING if harms else logging.INFO, "%s", found.sentence, extra=more)
-            self.past.note_once("sites", f"sites are found to differ, in {found.arms[0]} at least")
-        elif before and not found.differ:
-            log.info(ALIKE_AGAIN, extra=more)
-            self.past.note("sites", ALIKE_AGAIN)
+            log.log(
+                logging.WARNING if harms else logging.INFO, "%s", differences.sentence, extra=extra
+            )
+            self.recorder.note_once("sites", f"sites differ, at least in {differences.arms[0]}")
+        elif before and not differences.differ:
+            log.info(SITES_ALIKE_AGAIN, extra=extra)
+            self.recorder.note_event("sites", SITES_ALIKE_AGAIN)
 
     def tick_controls(
         self, neighbours: Iterable[str], now: float
     ) -> list[tuple[str, ControlMessage]]:
-        """The controls that these neighbours are to be told."""
+        """Return the controls that are due to these neighbours."""
         with self._lock:
             return self.controls.tick(neighbours, now)
 
     def receive_controls(self, peer: str, message: ControlMessage, now: float) -> None:
-        """Take in a neighbour's controls."""
+        """Process the controls of a neighbour."""
         with self._changing_controls():
-            self._refused.update(self.controls.receive(peer, message, now))
+            self._control_refusals.update(self.controls.receive(peer, message, now))
 
     @contextmanager
     def _changing_controls(self) -> Iterator[None]:
-        """Change controls here and on disk, or neither."""
+        """Change controls in memory and on disk, or neither."""
         with self._lock:
             before = self.controls.state()
         try:
             with self.store.transaction(), self._lock:
                 before = self.controls.state()
-                acted = self.controls.acting()
+                active_before = self.controls.active_settings()
                 yield
+                # The record and its event are in one commit: no control without a trace, no trace
+                # without a control.
                 if (after := self.controls.state()) != before:
                     self.store.write_record(CONTROLS, after)
                     now = self.clock()
-                    said = changes(acted, self.controls.acting())
-                    self.store.events.add_events([Event(now, kind, text) for kind, text in said])
+                    events = describe_changes(active_before, self.controls.active_settings())
+                    self.store.events.add_events([Event(now, kind, text) for kind, text in events])
         except BaseException:
             with self._lock:
                 self.controls.restore(before)
             raise
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
-        """Take in a neighbour's message; the answers, once what they say is on disk."""
-        # signatures take long, and nobody who writes or decides waits for them
+        """Process a message of a neighbour; returns the answers, once their content is on disk."""
+        # Signatures take long to verify: outside of the transaction and the lock, so that neither
+        # requests nor writes wait for them.
         message = self.agent.exchange.examine(message)
         with self.store.transaction(), self._lock:
             return self.agent.receive(peer, message, now)

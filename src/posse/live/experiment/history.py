@@ -1,8 +1,8 @@
-"""History: pulls and rewards of every arm over time (a time series), here and in the network.
+"""Recorder of an experiment's history: events as they happen, and a point of every minute.
 
-A point of the store is packed: the expected loss of settling now, then for each arm of its list
-six numbers, cumulative: pulls (open ones included), closed ones and the sum of their rewards, here
-and in the network.
+A stored point is packed: the expected loss of stopping now, then for each arm of its list six
+cumulative numbers: pulls (open ones included), closed ones and the sum of their rewards, here and
+in the network.
 """
 
 from __future__ import annotations
@@ -18,25 +18,31 @@ from typing import Literal
 
 import numpy as np
 
-from posse.live.agent.agent import Agent
-from posse.live.agent.verdicts import Judgement
+from posse.live.agent import Agent, Judgement
 from posse.live.counters import Counts
 from posse.live.exchange.ledger import Ledger
-from posse.live.store import Store, StoreError, Unknown
-from posse.live.store.decisions import ArmLists
-from posse.live.store.timeline import MAX_EVENTS, Event, HistoryPoint, list_names
+from posse.live.store import (
+    MAX_EVENTS,
+    ArmLists,
+    Event,
+    HistoryPoint,
+    Store,
+    StoreError,
+    Unknown,
+    list_names,
+)
 from posse.randomness import FloatArray
 
-EACH = 6  # numbers of an arm
-PLACES = 2  # decimals of pulls, which are whole but under flows or with a half-life
-DIGITS = 3  # of an expected loss
+NUMBERS_PER_ARM = 6  # numbers of an arm
+PULL_DECIMALS = 2  # decimals of pulls, which are whole but under flows or with a half-life
+LOSS_DIGITS = 3  # of an expected loss
 
 Numbers = list[int | float | None]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How far back one looks, and how closely: the seconds between points, and the most of them."""
+    """A time scale: the seconds between points, and the largest number of points."""
 
     seconds: int
     points: int
@@ -56,7 +62,7 @@ class Series:
 
 @dataclass(frozen=True)
 class ArmHistory:
-    """Of one arm what was seen at this agent, and what it held of all."""
+    """The series of one arm, at this agent and in the network."""
 
     here: Series
     network: Series
@@ -64,7 +70,7 @@ class ArmHistory:
 
 @dataclass(frozen=True)
 class History:
-    """What was known at some times, rising; fading: numbers are what they were worth then."""
+    """The history at rising times; fading: numbers are the weights of evidence at that time."""
 
     scale: str
     seconds: int
@@ -75,56 +81,67 @@ class History:
     events: list[Event]
 
 
-def packed(agent: Agent, names: Sequence[str], own: Ledger, held: Ledger, loss: float) -> bytes:
-    """A point of now, about these arms."""
+def pack_point(
+    agent: Agent, names: Sequence[str], own_ledger: Ledger, network_ledger: Ledger, loss: float
+) -> bytes:
+    """Pack a point of now about these arms."""
     numbers = [loss]
     for name in names:
-        numbers += (*agent.tally(own.get(name, ())), *agent.tally(held.get(name, ())))
+        numbers += (
+            *agent.summarize_pulls(own_ledger.get(name, ())),
+            *agent.summarize_pulls(network_ledger.get(name, ())),
+        )
     return np.array(numbers, "<f8").tobytes()
 
 
-def unpacked(
+def unpack_points(
     points: Sequence[HistoryPoint], arms_of: Callable[[int], Sequence[str]], names: Sequence[str]
 ) -> tuple[FloatArray, FloatArray]:
-    """Expected losses (T,) and numbers (T, K, 6) of these arms; nan where one was not known."""
+    """Return expected losses (T,) and numbers (T, K, 6) of these arms; nan for unknown arms."""
     losses = np.empty(len(points))
-    numbers = np.full((len(points), len(names), EACH), np.nan)
+    numbers = np.full((len(points), len(names), NUMBERS_PER_ARM), np.nan)
     places = {name: place for place, name in enumerate(names)}
     for number, run in groupby(enumerate(points), key=lambda each: each[1].arms):
         rows, data = zip(*((row, point.data) for row, point in run), strict=True)
         table = np.frombuffer(b"".join(data), "<f8").reshape(len(rows), -1)
         columns = [places[name] for name in arms_of(number)]
         losses[list(rows)] = table[:, 0]
-        numbers[np.ix_(rows, columns)] = table[:, 1:].reshape(len(rows), -1, EACH)
+        numbers[np.ix_(rows, columns)] = table[:, 1:].reshape(len(rows), -1, NUMBERS_PER_ARM)
     return losses, numbers
 
 
-def histories(numbers: FloatArray, names: Iterable[str], largest: float) -> dict[str, ArmHistory]:
-    """The numbers (T, K, 6) of each arm, rounded; largest: what a reward can be at most."""
+def build_arm_histories(
+    numbers: FloatArray, names: Iterable[str], largest: float
+) -> dict[str, ArmHistory]:
+    """Round the numbers (T, K, 6) of each arm; largest: the largest absolute reward."""
     # so that the largest reward has four digits: rates are differences of sums
+    # Rates are differences of cumulative sums, so the sums need more decimals than the rates.
     places = min(15, max(0, 3 - math.floor(math.log10(largest)))) if largest > 0 else 0
-    decimals = (PLACES, PLACES, places) * 2
-    made = {}
+    decimals = (PULL_DECIMALS, PULL_DECIMALS, places) * 2
+    arms = {}
     for k, name in enumerate(names):
-        columns = [rounded(numbers[:, k, n], each) for n, each in enumerate(decimals)]
-        made[name] = ArmHistory(Series(*columns[:3]), Series(*columns[3:]))
-    return made
+        columns = [
+            round_numbers(numbers[:, k, n], places_of_column)
+            for n, places_of_column in enumerate(decimals)
+        ]
+        arms[name] = ArmHistory(Series(*columns[:3]), Series(*columns[3:]))
+    return arms
 
 
-def rounded(values: FloatArray, decimals: int) -> Numbers:
-    """Whole numbers where they are, else with so many decimals; None for what is no number."""
+def round_numbers(values: FloatArray, decimals: int) -> Numbers:
+    """Round to this number of decimals; whole numbers become ints, other non-numbers None."""
     return [
         (int(value) if value.is_integer() else value) if math.isfinite(value) else None
         for value in np.round(values, decimals).tolist()
     ]
 
 
-def shortened(losses: FloatArray) -> Numbers:
-    """To a few digits each."""
-    return [float(f"{x:.{DIGITS}g}") if math.isfinite(x) else None for x in losses.tolist()]
+def round_losses(losses: FloatArray) -> Numbers:
+    """Round losses to a few significant digits."""
+    return [float(f"{x:.{LOSS_DIGITS}g}") if math.isfinite(x) else None for x in losses.tolist()]
 
 
-# The past of an experiment: events as they happen, and a point of its history with each minute.
+# ---- The recorder
 
 Kind = Literal[
     "restart", "arm", "pin", "pause", "resume", "partition",
@@ -132,18 +149,20 @@ Kind = Literal[
 ]  # fmt: skip
 MINUTE = SCALES["day"].seconds
 HOUR = 3600.0
-NUMBERS = 150_000  # of an answer at most, so that it takes no more than some tens of milliseconds
+MOST_NUMBERS = (
+    150_000  # of an answer at most, so that it takes no more than some tens of milliseconds
+)
 VERDICTS = {
     "winner": "{} is named the winner",
     "good-enough": "{} is named good enough",
-    "no-difference": "no difference between the arms is found that matters",
+    "no-difference": "no difference that matters between the arms",
 }
 
 
-class Past:
-    """Notes what happens to one experiment, and keeps its history in the store.
+class HistoryRecorder:
+    """Records the events and the history of one experiment in the store.
 
-    It is looked at, not acted on: where the store fails, events wait and the history has a gap.
+    The history is for reading only: where the store fails, events wait and the history has a gap.
     """
 
     def __init__(
@@ -163,42 +182,44 @@ class Past:
         self._counts = counts
         self._lock = lock
         self._clock = clock
-        self._waiting: deque[Event] = deque(maxlen=MAX_EVENTS)  # for a store that can be written
+        self._unwritten: deque[Event] = deque(maxlen=MAX_EVENTS)  # for a store that can be written
         self._minute: int | None = None  # that was looked at last
-        self._late = 0  # of the late rewards those that were told
-        self._told = max((each.time for each in store.events.read_kind("late")), default=-math.inf)
+        self._late_noted = 0  # late rewards that an event has reported
+        self._late_noted_at = max(
+            (event.time for event in store.events.read_kind("late")), default=-math.inf
+        )
         self._judge = verdict
         self._verdict = ""
 
-    def note(self, kind: Kind, text: str) -> None:
-        """Keep an event of now; not while the agent's lock is held, and never fails."""
+    def note_event(self, kind: Kind, text: str) -> None:
+        """Record an event of now; never fails. Do not call it while the agent's lock is held."""
         event = Event(self._clock(), kind, text)
         try:
             self._store.events.add_events([event])
         except StoreError:
-            self._waiting.append(event)
+            self._unwritten.append(event)
 
     def note_once(self, kind: Kind, text: str) -> None:
-        """Keep an event unless the last of its kind says the same, before a restart perhaps."""
+        """Record an event unless the last of its kind has the same text, also before a restart."""
         with suppress(StoreError):
-            if [each.text for each in self._store.events.read_kind(kind)[-1:]] != [text]:
-                self.note(kind, text)
+            if [event.text for event in self._store.events.read_kind(kind)[-1:]] != [text]:
+                self.note_event(kind, text)
 
     def note_arms(self, before: Sequence[str], after: Sequence[str]) -> None:
-        """Keep which arms came and went."""
-        for names, others, what in ((after, before, "added"), (before, after, "removed")):
-            if changed := [name for name in names if name not in others]:
+        """Record which arms were added and removed."""
+        for names, counterpart, verb in ((after, before, "added"), (before, after, "removed")):
+            if changed := [name for name in names if name not in counterpart]:
                 were = "was" if len(changed) == 1 else "were"
-                self.note("arm", f"{list_names(changed)} {were} {what}")
+                self.note_event("arm", f"{list_names(changed)} {were} {verb}")
 
-    def begin(self) -> None:
-        """Keep which arms came and went while no process ran."""
+    def note_missed_changes(self) -> None:
+        """Record which arms were added and removed while no process ran."""
         last = self._store.points.newest_point(MINUTE)
         if last is not None:
             self.note_arms(self._offers.arms_of(last.arms), self._agent.arm_names)
 
-    def turn(self, now: float) -> None:
-        """Keep a point of the history, if a minute has begun since the last one."""
+    def record_minute(self, now: float) -> None:
+        """Record a point of the history, if a minute has begun since the last one."""
         minute = int(now // MINUTE)
         if minute == self._minute:
             return
@@ -207,75 +228,85 @@ class Past:
             self._note_late(now)
             self._note_verdict()
             self._write_waiting()
-            scales = [(each.seconds, each.points) for each in SCALES.values()]
-            self._store.points.add_point(self._point(minute * MINUTE), scales)
+            scales = [(scale.seconds, scale.points) for scale in SCALES.values()]
+            self._store.points.add_point(self._make_point(minute * MINUTE), scales)
 
-    def newest(self) -> tuple[int | None, int]:
-        """The last minute kept and the number of the last event: what is read changes with them."""
+    def newest_marks(self) -> tuple[int | None, int]:
+        """Return the last minute and the number of the last event: history changes with them."""
         return self._minute, self._store.events.newest_number()
 
-    def read(self, scale: str) -> History:
-        """What was known over a day, a month or a year, up to the last minute."""
+    def read_history(self, scale: str) -> History:
+        """Read the history of a day, a month or a year, up to the last minute."""
         if scale not in SCALES:
-            raise Unknown(f"there is no history of a {scale[:100]!r}: ask for {', '.join(SCALES)}")
+            raise Unknown(f"unknown time scale {scale[:100]!r}: use one of {', '.join(SCALES)}")
         seconds = SCALES[scale].seconds
         most = SCALES[scale].points
         now = self._clock()
         agent = self._agent
         after = now - seconds * most
-        every = -(-EACH * most * len(agent.arm_names) // NUMBERS)  # of so many points one
+        every = -(
+            -NUMBERS_PER_ARM * most * len(agent.arm_names) // MOST_NUMBERS
+        )  # of so many points one
         points = self._store.points.read_between(seconds, after, now, every)
         last = self._store.points.newest_point(MINUTE)
         if last and after < last.time <= now and (not points or points[-1].time < last.time):
             points.append(last)
         lists = [self._offers.arms_of(number) for number in {point.arms for point in points}]
-        names = list(dict.fromkeys([*agent.arm_names, *(name for each in lists for name in each)]))
-        losses, numbers = unpacked(points, self._offers.arms_of, names)
+        names = list(
+            dict.fromkeys(
+                [*agent.arm_names, *(name for listed_arms in lists for name in listed_arms)]
+            )
+        )
+        losses, numbers = unpack_points(points, self._offers.arms_of, names)
         return History(
             scale,
             seconds * every,
             [point.time for point in points],
-            histories(numbers, names, max(map(abs, agent.reward_range))),
-            shortened(losses),
+            build_arm_histories(numbers, names, max(map(abs, agent.reward_range))),
+            round_losses(losses),
             agent.half_life is not None,
             self._store.events.read_between(after, now),
         )
 
-    def _point(self, time: int) -> HistoryPoint:
+    def _make_point(self, time: int) -> HistoryPoint:
         agent = self._agent
+        # Summarizing takes long and holds no lock; the ledgers are then read together under it.
         status = agent.arms(self._lock).values()  # takes long, and holds no lock meanwhile
-        loss = min(each.expected_loss for each in status)
+        loss = min(arm_status.expected_loss for arm_status in status)
         with self._lock:
-            own = agent.exchange.own()
-            held = agent.exchange.evidence()
+            own_ledger = agent.exchange.own()
+            network_ledger = agent.exchange.evidence()
             number = self._offers.current_number
             names = agent.arm_names
-        return HistoryPoint(time, number, packed(agent, names, own, held, loss))
+        return HistoryPoint(
+            time, number, pack_point(agent, names, own_ledger, network_ledger, loss)
+        )
 
     def _note_late(self, now: float) -> None:
-        fresh = self._counts["late"] - self._late
-        if fresh and not 0 <= now - self._told < HOUR:
-            self._late = self._late + fresh
-            self._told = now
-            few = "1 reward came after its window had closed, and was refused"
-            many = f"{fresh:,} rewards came after their windows had closed, and were refused"
-            self.note("late", few if fresh == 1 else many)
+        fresh = self._counts["late"] - self._late_noted
+        # At most one event an hour, for late rewards come in crowds; a clock may be set back.
+        if fresh and not 0 <= now - self._late_noted_at < HOUR:
+            self._late_noted = self._late_noted + fresh
+            self._late_noted_at = now
+            few = "1 reward came after its reward window and was refused"
+            many = f"{fresh:,} rewards came after their reward windows and were refused"
+            self.note_event("late", few if fresh == 1 else many)
 
     def _note_verdict(self) -> None:
         if self._agent.stop is None:
             return
-        found = self._judge()
-        text = VERDICTS.get(found.verdict, "").format(found.arm)
+        judgement = self._judge()
+        text = VERDICTS.get(judgement.verdict, "").format(judgement.arm)
         if text and text != self._verdict:
             self._verdict = text
-            if text not in [each.text for each in self._store.events.read_kind("verdict")]:
-                self.note("verdict", text)
+            if text not in [event.text for event in self._store.events.read_kind("verdict")]:
+                self.note_event("verdict", text)
 
     def _write_waiting(self) -> None:
-        waiting = self._waiting
-        self._waiting = deque(maxlen=MAX_EVENTS)
+        waiting = self._unwritten
+        self._unwritten = deque(maxlen=MAX_EVENTS)
         try:
             self._store.events.add_events(list(waiting))
         except StoreError:
-            self._waiting.extendleft(reversed(waiting))
+            self._unwritten.extendleft(reversed(waiting))
             raise

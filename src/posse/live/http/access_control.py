@@ -52,6 +52,7 @@ class AccessControl:
         for name, value in (("http_token", token), ("operator_token", operator_token)):
             if value is not None and not (value.strip() and value.isprintable()):
                 raise ValueError(f"{name} must be one line that is not empty")
+        # One token for both would give the rights of an operator to every application.
         if token is not None and token == operator_token:
             raise ValueError("operator_token must differ from http_token")
         names = None if hosts is None else (*LOOPBACK, *hosts)
@@ -78,10 +79,13 @@ class AccessControl:
                 length = value
             elif name == b"content-type":
                 kind = value
+        # Two Host headers count as none: a proxy may have checked the other one. The cache of
+        # accepted spellings spares most requests the regular expression.
         if n_hosts != 1 or host not in self._accepted_hosts:
             self.check_host(scope, host if n_hosts == 1 else None)
         if self._token is not None and not public:
             self._check_token(scope)
+        # At most 12 digits: int() takes quadratic time in the length of a text.
         if length is not None and (
             not length.isdigit() or len(length) > 12 or int(length) > MAX_BODY_BYTES
         ):
@@ -101,6 +105,7 @@ class AccessControl:
         parts = [body]
         size = len(body)
         while message.get("more_body", False):
+            # A chunked body has no length in its head, so it is counted while it arrives.
             if size > MAX_BODY_BYTES:
                 raise RequestRefused(413, "body_too_large", TOO_LARGE)
             message = await receive()
@@ -147,6 +152,7 @@ class AccessControl:
         server = scope.get("server")
         if self._hosts is None or (server is not None and server[1] is None):
             return
+        # A page that rebinds a DNS name does not know the token, so any name is harmless there.
         if host is not None and self._token is not None and not _is_loopback(server):
             return
         name = None if host is None else _HOST.fullmatch(host.decode("latin-1"))
@@ -170,6 +176,7 @@ _AUTHENTICATE = ((b"www-authenticate", b"Bearer"),)
 
 
 def _read_bearer_token(scope: Scope) -> bytes:
+    # Two Authorization headers are ambiguous and count as none.
     authorizations = [value for name, value in scope["headers"] if name == b"authorization"]
     scheme, _, token = (authorizations[0] if len(authorizations) == 1 else b"").partition(b" ")
     return token.strip() if scheme.lower() == b"bearer" else b""

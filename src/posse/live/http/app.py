@@ -91,6 +91,7 @@ class AgentApp:
                 await self.streams.stream_to_viewer(self._node.experiment(name), receive, send)
                 return
             waits = self._traffic.latencies.get(route.name)
+            # One histogram per route, not per path: clients cannot create metrics without bound.
             if waits is None:
                 waits = self._traffic.latencies[route.name] = LatencyHistogram()
             answer = await self._answer_request(scope, route, name, part, body)
@@ -125,12 +126,15 @@ class AgentApp:
             request = await self._read_body(route.body, body)
             experiment = self._node.experiment(name)
             answer = await route.question(self._turns, experiment, part, request)
+            # The commit of this answer has succeeded: that ends a failure, if there was one.
             if self._traffic.health.record_success():
                 log.warning("the store can be written again")
             return json_response(answer)
         if route is OPENAPI:
             return json_response(build_document(self._table.routes))
         if route.order is not None:
+            # Before the body is decoded: without the operators' token nothing is said about
+            # commands.
             self._guard.require_operator(scope)
             assert route.body is not None
             request = await self._read_body(route.body, body)
@@ -138,6 +142,7 @@ class AgentApp:
             return await self._run_in_thread(self._viewers, route.order, target, request)
         if route.name == "caller":
             admitted = self._guard.has_valid_token(scope)
+            # This route is public, so that the page can ask for a token: names need one.
             experiment_names = list(self._node.experiments) if admitted else []
             return json_response(
                 CallerAnswer(
@@ -151,6 +156,7 @@ class AgentApp:
             sections = self.streams.get_sections(self._node.experiment(name))
             return await self._run_in_thread(self._viewers, _render_page, sections)
         assert route.view is not None
+        # On the event loop, not in a thread: liveness means that this loop still turns.
         if route.path == "/healthz":
             return json_response(route.view(self._node))
         subject = self._node.experiment(name) if route.of_experiment else self._node
@@ -194,6 +200,8 @@ class AgentApp:
             status = answers.http_status(error)
             self._traffic.refusals.add(REASONS[status])
             return answers.error_response(status, str(error))
+        # Anything else is a bug. Its details go to the log only, as they may name files or
+        # contents.
         log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
         return answers.error_response(500, INTERNAL_ERROR)
 

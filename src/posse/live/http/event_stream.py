@@ -26,6 +26,8 @@ async def stream_events(
     """
     start = {"type": "http.response.start", "status": 200, "headers": [CONTENT_TYPE, *headers]}
     await send(start)
+    # Disconnection is watched during the wait for events: a viewer that left would otherwise occupy
+    # its place until the next event.
     disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
     upcoming: asyncio.Future[bytes | None] = asyncio.ensure_future(_next_event(events))
     try:

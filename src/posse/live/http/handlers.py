@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment import DecisionRequest, LiveExperiment
 from posse.live.http.health import get_traffic
 from posse.live.http.metrics import CONTENT_TYPE
 from posse.live.http.metrics import render_metrics as numbers
@@ -40,22 +39,22 @@ from posse.live.store import Unknown
 NO_RELOAD = "this agent was not started from a file: it has no settings to reload"
 
 
-def pin_arm(experiment: Experiment, body: ArmRequest) -> Any:
+def pin_arm(experiment: LiveExperiment, body: ArmRequest) -> Any:
     """Play only this arm."""
     experiment.pin(body.arm)
-    return experiment.controlled()
+    return experiment.control_status()
 
 
-def pause_arm(experiment: Experiment, body: ArmRequest) -> Any:
+def pause_arm(experiment: LiveExperiment, body: ArmRequest) -> Any:
     """Stop playing an arm."""
     experiment.pause(body.arm)
-    return experiment.controlled()
+    return experiment.control_status()
 
 
-def resume_arms(experiment: Experiment, body: ResumeRequest) -> Any:
+def resume_arms(experiment: LiveExperiment, body: ResumeRequest) -> Any:
     """Undo pins and pauses of an arm, or of all arms."""
     experiment.resume(body.arm)
-    return experiment.controlled()
+    return experiment.control_status()
 
 
 def reload_settings(read_settings: Callable[[], Any] | None, _: EmptyRequest) -> Any:
@@ -70,7 +69,7 @@ def reload_settings(read_settings: Callable[[], Any] | None, _: EmptyRequest) ->
 
 
 async def make_decision(
-    turns: RequestBatcher, experiment: Experiment, _: str, body: DecisionRequest
+    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: DecisionRequest
 ) -> Any:
     """Choose an arm."""
     request = BatchRequest(experiment, decision_requests=[body])
@@ -82,7 +81,7 @@ async def make_decision(
 
 
 async def make_decisions(
-    turns: RequestBatcher, experiment: Experiment, _: str, body: DecisionsRequest
+    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: DecisionsRequest
 ) -> Any:
     """Make many decisions, each with an answer or an error."""
     request = BatchRequest(experiment, decision_requests=body.decisions)
@@ -91,7 +90,7 @@ async def make_decisions(
 
 
 async def record_reward(
-    turns: RequestBatcher, experiment: Experiment, decision: str, body: RewardRequest
+    turns: RequestBatcher, experiment: LiveExperiment, decision: str, body: RewardRequest
 ) -> Any:
     """Record the reward of a decision."""
     request = BatchRequest(experiment, rewards=((decision, body.reward),))
@@ -103,7 +102,7 @@ async def record_reward(
 
 
 async def record_rewards(
-    turns: RequestBatcher, experiment: Experiment, _: str, body: RewardsRequest
+    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: RewardsRequest
 ) -> Any:
     """Record many rewards in one commit, each with an answer or an error."""
     request = BatchRequest(experiment, rewards=_reward_pairs(body.rewards))
@@ -112,7 +111,7 @@ async def record_rewards(
 
 
 async def record_and_decide(
-    turns: RequestBatcher, experiment: Experiment, _: str, body: StepsRequest
+    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: StepsRequest
 ) -> Any:
     """Record rewards and make the next decisions in one commit."""
     requested = body.decide
@@ -122,6 +121,7 @@ async def record_and_decide(
     request = BatchRequest(experiment, _reward_pairs(body.rewards), requests)
     await turns.submit(request)
     decisions = [answer_decision(decision) for decision in request.decisions]
+    # The answer has the form of the request: one decision, or a list.
     many = isinstance(requested, list)
     return StepsAnswer(
         _answer_rewards(request),
@@ -141,32 +141,32 @@ def _answer_rewards(request: BatchRequest) -> list[Any]:
 # --- views
 
 
-def show_arms(experiment: Experiment) -> Any:
+def show_arms(experiment: LiveExperiment) -> Any:
     """Show the estimate of every arm."""
     return experiment.arms()
 
 
-def show_arms_at_context(experiment: Experiment, body: ArmsRequest) -> Any:
+def show_arms_at_context(experiment: LiveExperiment, body: ArmsRequest) -> Any:
     """Show the estimate of every arm at a context."""
     return experiment.arms(body.context)
 
 
-def show_verdict(experiment: Experiment) -> Any:
+def show_verdict(experiment: LiveExperiment) -> Any:
     """Show whether the experiment may stop."""
     return experiment.verdict()
 
 
-def show_evidence(experiment: Experiment) -> Any:
+def show_evidence(experiment: LiveExperiment) -> Any:
     """Show own evidence and that of all agents, in whole quanta."""
     return experiment.evidence()
 
 
-def show_sites(experiment: Experiment) -> Any:
+def show_sites(experiment: LiveExperiment) -> Any:
     """Show the closed decisions of each site for every arm."""
-    return experiment.site_map()
+    return experiment.build_site_map()
 
 
-def show_audit(experiment: Experiment) -> Any:
+def show_audit(experiment: LiveExperiment) -> Any:
     """Show the decisions counted here beside those in the evidence."""
     audit = experiment.audit()
     if audit is None:
@@ -176,7 +176,7 @@ def show_audit(experiment: Experiment) -> Any:
     return audit
 
 
-def show_history(experiment: Experiment, scale: str) -> Any:
+def show_history(experiment: LiveExperiment, scale: str) -> Any:
     """Show decisions and rewards over time, and events."""
     return experiment.history(scale)
 
@@ -193,39 +193,39 @@ def show_experiments(node: Node) -> Any:
     )
 
 
-def describe_experiment(experiment: Experiment) -> ExperimentAnswer:
+def describe_experiment(experiment: LiveExperiment) -> ExperimentAnswer:
     """Describe one experiment: its arms, its counts, its controls."""
     counts = experiment.counts
-    controls = experiment.controlled()
+    controls = experiment.control_status()
     return ExperimentAnswer(
         arms=list(experiment.agent.arm_names),
         decisions=counts["decisions"],
         rewards=counts["rewards"],
         open_decisions=experiment.store.count_open_decisions(),
-        silence=experiment.mode,
-        reward_window=experiment.silence.window,
+        silence=experiment.counting_mode,
+        reward_window=experiment.reward_window.window,
         late_rewards=counts["late"],
         longest_lateness=experiment.late.copy().longest,
         void_rewards=counts["void"],
         half_life=experiment.agent.half_life,
         pinned=controls["pinned"],
         paused=controls["paused"],
-        sites=SitesAnswer(**experiment.sites()),
+        sites=SitesAnswer(**experiment.site_status()),
         context=_describe_context(experiment),
     )
 
 
-def _describe_context(experiment: Experiment) -> ContextAnswer | None:
+def _describe_context(experiment: LiveExperiment) -> ContextAnswer | None:
     schema = experiment.agent.context
     odd = experiment.oddities
     if schema is None:
         return None
-    return ContextAnswer(schema.to_data(), experiment.average(), odd.unknown, odd.clipped)
+    return ContextAnswer(schema.to_data(), experiment.average_features(), odd.unknown, odd.clipped)
 
 
-def show_controls(experiment: Experiment) -> Any:
+def show_controls(experiment: LiveExperiment) -> Any:
     """Show pinned and paused arms, and whose controls they are."""
-    return experiment.controlled()
+    return experiment.control_status()
 
 
 def show_liveness(node: Node) -> Any:

@@ -44,6 +44,8 @@ class StoreHealth:
 
     def record_success(self) -> bool:
         """Record that the store was written; return whether that ends a logged failure."""
+        # Read without the lock, because successful requests come here: a race costs one late log
+        # line.
         if self._failed_at is None:
             return False
         with self._lock:
@@ -103,6 +105,7 @@ class Traffic:
         self.started = time.time()
 
 
+# Weak keys: the counters of a stopped node are freed together with it.
 _traffic_by_node: WeakKeyDictionary[Node, Traffic] = WeakKeyDictionary()
 
 

@@ -8,67 +8,18 @@ from itertools import accumulate, chain
 from typing import Any
 
 from posse import __version__
-from posse.live.experiment import reward_window as lateness
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment import BUCKETS as LATENESS_BUCKETS
+from posse.live.experiment import LiveExperiment
 from posse.live.http.health import BUCKETS, Traffic, get_traffic
-from posse.live.membership.network_view import ALIVE
+from posse.live.membership import ALIVE_STATES
 from posse.live.node import Node
+from posse.live.refusals import REFUSALS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # samples of one metric, and of one by arm: bounds the size of the answer
 MAX_SERIES = 100
 MAX_ARM_SERIES = 10_000
 FAILURE_KINDS = "tick", "receive", "send", "request"
-REFUSAL_REASONS = (
-    "another fingerprint",
-    "bad signature",
-    "more pulls than the rate allows",
-    "more evidence than its pulls allow",
-    "more evidence than the network can have",
-    "a version it cannot have",
-    "our own identity",
-    "the identity of another name",
-    "too many identities",
-    "too many entries",
-    "too many entries of one origin",
-    "too large an entry",
-    "malformed",
-    "too large",
-    "too short",
-    "another version",
-    "another kind of message",
-    "no message of origins",
-    "no message of flows",
-    "goes back",
-    "rewards of decisions that are not here yet",
-    "an epoch ahead of our clock",
-    "our clock jumped ahead",
-    "no room",
-    "no room for more evidence",
-    "cannot be told from what is counted",
-    "another experiment",
-    "an experiment not run here",
-    "another layout",
-    "no certificate",
-    "a certificate that is too large",
-    "a certificate that ended",
-    "not under its own key",
-    "too many messages",
-    "too many bytes",
-    "a malformed control",
-    "a control with a bad signature",
-    "a control of another network",
-    "a control of another experiment",
-    "a control of an agent that is no operator here",
-    "a control too far ahead",
-    "a control whose certificate is not valid now",
-    "a malformed status",
-    "a status with a bad signature",
-    "a status of another network",
-    "a status ahead of our clock",
-    "a status that is long past",
-    "too many statuses",
-)
 HTTP_REFUSAL_REASONS = (
     "host_not_allowed",
     "token_invalid",
@@ -142,7 +93,7 @@ def _render_process(node: Node, traffic: Traffic) -> Iterator[str]:
     network = node.network()
     counts = node.counts.copy()
     # series start at 0: of one that begins with 1, Prometheus sees no increase
-    refusals = dict.fromkeys(REFUSAL_REASONS, 0) | network["refused"]
+    refusals = dict.fromkeys(REFUSALS, 0) | network["refused"]
     failures = dict.fromkeys(FAILURE_KINDS, 0) | node.failures.copy()
     connected = [({"neighbour": n}, s["connected"]) for n, s in network["neighbours"].items()]
     messages = [({"direction": way}, counts[way]) for way in ("sent", "received")]
@@ -162,13 +113,14 @@ def _render_process(node: Node, traffic: Traffic) -> Iterator[str]:
         "Agents whose evidence is known here (flows: agents received from).",
         [({}, network["agents_known"])],
     )
-    up = sum(agent["state"] in ALIVE for agent in network["agents"].values())
+    up = sum(agent["state"] in ALIVE_STATES for agent in network["agents"].values())
     yield _render_metric("agents_up", "Agents that are up, this one included.", [({}, up)])
     yield _render_metric("neighbour_connected", "Whether a neighbour is connected.", connected)
 
 
 def _render_experiments(node: Node, traffic: Traffic) -> Iterator[str]:
     """Render the metrics of each experiment and of each of its arms."""
+    # A copy: a reload may change the experiments while they are rendered.
     experiments = dict(node.experiments)
     for key, (name, help_) in COUNTER_METRICS.items():
         samples = [
@@ -176,7 +128,9 @@ def _render_experiments(node: Node, traffic: Traffic) -> Iterator[str]:
         ]
         yield _render_metric(name, help_, samples)
     yield from _render_context_counters(experiments)
-    counted = [({"experiment": e}, experiment.counted) for e, experiment in experiments.items()]
+    counted = [
+        ({"experiment": e}, experiment.counted_decisions) for e, experiment in experiments.items()
+    ]
     yield _render_metric("decisions_counted", "Decisions counted as evidence here, ever.", counted)
     waiting = [({"experiment": e}, x.store.count_open_decisions()) for e, x in experiments.items()]
     yield _render_metric("open_decisions", "Decisions whose reward is not final.", waiting)
@@ -211,7 +165,7 @@ def _render_experiments(node: Node, traffic: Traffic) -> Iterator[str]:
     )
 
 
-def _render_verdicts(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+def _render_verdicts(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]:
     """Render, for experiments with `stop`, the evidence for the leading arm."""
     verdicts = {
         e: experiment.verdict()
@@ -227,7 +181,7 @@ def _render_verdicts(experiments: Mapping[str, Experiment]) -> Iterator[str]:
         yield _render_metric(f"verdict_{name}", help_, samples)
 
 
-def _render_context_counters(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+def _render_context_counters(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]:
     """Render counters of context values that the schema does not cover."""
     odd = {name: experiment.oddities for name, experiment in experiments.items()}
     for name, help_, counts in (
@@ -246,13 +200,13 @@ def _render_context_counters(experiments: Mapping[str, Experiment]) -> Iterator[
         yield _render_metric(name, help_, samples)
 
 
-def _render_lateness(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+def _render_lateness(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]:
     """Render how late refused rewards came."""
     late = {name: experiment.late.copy() for name, experiment in experiments.items()}
     yield from _render_histogram(
-        "reward_countsseconds",
+        "reward_lateness_seconds",
         "How long after the end of their reward window late rewards came.",
-        lateness.BUCKETS,
+        LATENESS_BUCKETS,
         {
             ("experiment", name): (histogram.counts, histogram.total)
             for name, histogram in late.items()
@@ -287,6 +241,7 @@ def _render_histogram(
     sums = []
     counts = []
     for (label, value), (numbers, total) in series.items():
+        # Buckets of Prometheus are cumulative: each includes all smaller ones.
         for end, number in zip((*ends, math.inf), accumulate(numbers), strict=True):
             buckets.append(({label: value, "le": _format_number(end)}, number))
         sums.append(({label: value}, total))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from posse.live.experiment.decision_request import MAX_BATCH_ITEMS, Arm, Context, DecisionRequest
+from posse.live.experiment import MAX_BATCH_ITEMS, Arm, Context, DecisionRequest
 
 EXAMPLE_ID = "7f3c9a51d2e84b06"
 

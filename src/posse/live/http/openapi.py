@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from posse import __version__
-from posse.live.experiment.decision_request import ID_PATTERN
-from posse.live.experiment.history import SCALES
+from posse.live.experiment import ID_PATTERN, SCALES
 from posse.live.http import models
 from posse.live.http.routes import Route
 

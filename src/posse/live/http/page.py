@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from posse import __version__, web
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment import LiveExperiment
 from posse.live.http import handlers as views
 from posse.live.http.access_control import Receive, Send
 from posse.live.http.event_stream import stream_events
@@ -24,6 +24,8 @@ from posse.live.store import Unknown
 
 # --- files of the page: static, the same for everybody, and therefore without a token
 
+# Nothing of another site is loaded, and no inline script runs: names of arms and agents come from
+# the network, so injected markup must do no harm (XSS).
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 HEADERS: Headers = (
     (b"content-security-policy", POLICY.encode()),
@@ -97,6 +99,7 @@ class Section:
 
     def refresh(self, now: float, version: int) -> bool:
         """Compute the section if it is due; return whether it changed, to this version."""
+        # A section that takes 10 ms of CPU is computed every 2 seconds at most.
         if now - self._refreshed_at < max(REFRESH_SECONDS / 2, self._cpu_seconds / MAX_CORE_SHARE):
             return False
         began = time.thread_time()
@@ -113,7 +116,7 @@ class Section:
 class PageSections:
     """The sections of one experiment; any thread may refresh them."""
 
-    def __init__(self, node: Node, experiment: Experiment) -> None:
+    def __init__(self, node: Node, experiment: LiveExperiment) -> None:
         self._node = node
         self._experiment = experiment
         self.lock = threading.Lock()
@@ -124,12 +127,12 @@ class PageSections:
             "agent": Section(self.describe_agent),
             "arms": Section(experiment.arms),
             "experiment": Section(lambda: views.describe_experiment(experiment)),
-            "controls": Section(experiment.controlled),
+            "controls": Section(experiment.control_status),
             "verdict": Section(self._compute_verdict),
             "audit": Section(experiment.audit),
-            "sites": Section(experiment.site_map),
+            "sites": Section(experiment.build_site_map),
             "network": Section(node.network),
-            "past": Section(experiment.past.newest),
+            "past": Section(experiment.recorder.newest_marks),
         }
 
     @property
@@ -150,6 +153,8 @@ class PageSections:
             changed = [section.refresh(now, version) for section in self.by_name.values()]
             if any(changed):
                 self._version = version
+            # Changes are cached by the version that a viewer has, and nearly all viewers have the
+            # same.
             self._changes = {}
         finally:
             self.lock.release()
@@ -218,11 +223,11 @@ class PageStreams:
         self._pool = pool
         self._traffic = get_traffic(node)  # which counts them
         self._watched: dict[str, WatchedExperiment] = {}
-        self._sections: dict[str, tuple[Experiment, PageSections]] = {}
+        self._sections: dict[str, tuple[LiveExperiment, PageSections]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end = asyncio.Event()
 
-    def get_sections(self, experiment: Experiment) -> PageSections:
+    def get_sections(self, experiment: LiveExperiment) -> PageSections:
         """Return the sections of an experiment, which a reload may replace under the same name."""
         entry = self._sections.get(experiment.name)
         if entry is None or entry[0] is not experiment:
@@ -238,9 +243,12 @@ class PageStreams:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._end.set)
 
-    async def stream_to_viewer(self, experiment: Experiment, receive: Receive, send: Send) -> None:
+    async def stream_to_viewer(
+        self, experiment: LiveExperiment, receive: Receive, send: Send
+    ) -> None:
         """Stream to one viewer until it leaves, is too slow, or the experiment or agent ends."""
         self._loop = asyncio.get_running_loop()
+        # A stream that begins during the shutdown would delay it.
         if self._end.is_set():
             raise RequestRefused(503, "not_ready", AGENT_STOPPING)
         if self._traffic.viewers >= MAX_VIEWERS:
@@ -257,7 +265,7 @@ class PageStreams:
             self._traffic.viewers -= 1
 
     async def _list_changes(
-        self, experiment: Experiment, watched: WatchedExperiment
+        self, experiment: LiveExperiment, watched: WatchedExperiment
     ) -> AsyncGenerator[bytes, None]:
         """Yield the changes as events, until the experiment or the agent ends."""
         ended = asyncio.ensure_future(self._end.wait())
@@ -277,11 +285,11 @@ class PageStreams:
         finally:
             ended.cancel()
 
-    def _is_running(self, experiment: Experiment) -> bool:
+    def _is_running(self, experiment: LiveExperiment) -> bool:
         """Return whether the experiment still runs: a reload may have removed or replaced it."""
         return self._node.experiments.get(experiment.name) is experiment
 
-    def _watch_experiment(self, experiment: Experiment) -> WatchedExperiment:
+    def _watch_experiment(self, experiment: LiveExperiment) -> WatchedExperiment:
         watched = self._watched.get(experiment.name)
         sections = self.get_sections(experiment)
         if watched is None or watched.sections is not sections:
@@ -298,6 +306,8 @@ class PageStreams:
             began = loop.time()
             await loop.run_in_executor(self._pool, watched.sections.refresh)
             beat = watched.beat
+            # The new event is in place before the old one is set: a viewer that wakes waits for the
+            # next beat at once.
             watched.beat = asyncio.Event()
             beat.set()
             with suppress(TimeoutError):

@@ -68,6 +68,8 @@ class CoalescingTransport:
 
     def write(self, data: bytes) -> None:
         """Send data, but delay a head: a body follows it, be it empty."""
+        # An interim response (100 Continue) must not wait for a body: the client sends its body
+        # only after it.
         if not self._head and data.startswith(b"HTTP/1.1 ") and not data.startswith(CONTINUE):
             self._head = data
         else:
@@ -76,6 +78,7 @@ class CoalescingTransport:
 
     def close(self) -> None:
         """Close the transport after all that was written."""
+        # If no body followed, for example after an error of the app, the head is sent all the same.
         if self._head:
             self.write(b"")
         self._transport.close()
@@ -107,6 +110,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         super().connection_made(transport)
         self._coalescing: Any = CoalescingTransport(transport)
+        # The clock starts with the connection: a slowloris client may connect and send nothing.
         self._waiting_since = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -122,6 +126,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Check the size of a head, which may be too large even if it came in few segments."""
+        # The exact size visits every header. It is computed only where the bytes received allow a
+        # head that is too large.
         if max(self._segment_bytes, self._head_bytes) > MAX_HEAD_BYTES:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > MAX_HEAD_BYTES:
@@ -139,11 +145,14 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_chunk_header(self) -> None:
         """Subtract the framing of a chunk."""
+        # Only ordinary framing is free: a long chunk extension counts as head, otherwise it could
+        # be used to send without a limit.
         self._head_bytes -= CHUNK_OVERHEAD
 
     def on_body(self, body: bytes) -> None:
         """Count some bytes of a body."""
         self._head_bytes -= len(body)
+        # uvicorn drops the bytes that arrive after the answer, so they take no memory.
         if self.cycle is not None and not self.cycle.response_complete:
             self._reserve_body_memory(len(body))
         super().on_body(body)
@@ -157,6 +166,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Release the memory of answered bodies."""
         self._idle_since = self.loop.time()
+        # Bodies of pipelined requests are counted together, and released after the last answer.
         if not self.pipeline:
             self._release_body_memory()
         super().on_response_complete()
@@ -170,6 +180,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._segment_bytes = len(data)
         self._head_bytes += self._segment_bytes
         super().data_received(data)
+        # The free framing of many small chunks may exceed what they took: no credit for later
+        # heads.
         self._head_bytes = max(0, self._head_bytes)
         if self._ignores_input or self.transport.is_closing():
             return
@@ -217,6 +229,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Close the connection: at once if a request is incomplete, else after its answer."""
+        # The rest of a body may never come, so its answer is not worth waiting for.
         if self.cycle is not None and not self.cycle.response_complete and self.cycle.more_body:
             self.transport.close()
         else:
@@ -225,6 +238,8 @@ class LimitedProtocol(HttpToolsProtocol):
     @property
     def idle_since(self) -> float | None:
         """The time since which the client is waited for; None: a request is being answered."""
+        # A client that does not receive its answer is idle, too: otherwise slow readers could
+        # occupy all connections.
         if self._write_blocked_since is not None:
             return self._write_blocked_since
         if self.transport.is_closing() or self.pipeline:
@@ -248,6 +263,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if longest is None:
             return False
         self.limits.refusals.add("too_many_connections")
+        # A closing connection has no idle_since, so it is not chosen a second time.
         longest[1]._write_blocked_since = None
         longest[1].transport.abort()
         return True
@@ -255,10 +271,14 @@ class LimitedProtocol(HttpToolsProtocol):
     def _reserve_body_memory(self, size: int) -> None:
         """Count bytes of a body; beyond a few they need some of the shared memory."""
         before = self._body_bytes
+        # A body beyond the largest size is refused and drained, not stored: it takes no further
+        # memory.
         self._body_bytes = min(self._body_bytes + size, MAX_BODY_BYTES + FREE_BODY_BYTES)
         if self._body_bytes <= FREE_BODY_BYTES:
             return
         memory = self.limits.body_memory
+        # Invariant: `taken` is the sum over all connections of the bytes beyond the free ones;
+        # `_release_body_memory` subtracts exactly what was added here.
         memory.taken += self._body_bytes - max(before, FREE_BODY_BYTES)
         if memory.taken > memory.size:
             self._abort_parsing(b"503 Service Unavailable", NO_BODY_MEMORY, "body_memory_full")
@@ -269,6 +289,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _abort_parsing(self, status: bytes, sentence: str, reason: str) -> NoReturn:
         """Stop the parser and refuse the request."""
+        # An exception in a callback is the only way to stop httptools; uvicorn then calls
+        # `send_400_response`, which sends this refusal.
         self._refusal = status, sentence, reason
         raise ValueError(sentence)
 
@@ -314,6 +336,8 @@ class LimitedServer(uvicorn.Server):
 
     async def main_loop(self) -> None:
         """Run the periodic checks every second until the exit."""
+        # uvicorn's own loop sleeps for 0.1 s at a time. Tick 0 is the one that runs the checks, and
+        # the event ends the wait as soon as an exit is requested.
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._exit_requested.wait(), 1.0)
@@ -329,6 +353,8 @@ class LimitedServer(uvicorn.Server):
             app_state={},
         )
         limits: ServerLimits = config.http_protocol_class.limits  # type: ignore[attr-defined]
+        # The protocol sees a connection only after its handshake, so none of its limits applies
+        # before.
         wait = limits.request_seconds if config.ssl is not None else None
         self.servers = [
             await loop.create_server(

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from posse.live.counters import same
-from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.experiment import Experiment
+from posse.live.counters import is_same_context
+from posse.live.experiment import DecisionRequest, LiveExperiment
 from posse.live.http.health import Traffic
 from posse.live.node import Node
 from posse.live.store import Conflict, DecisionRecord, RewardOutcome, StoreError, Unknown
@@ -31,7 +30,7 @@ RewardPair = tuple[str, float]  # a decision and its reward
 class BatchRequest:
     """Rewards to store and decisions to make in one experiment; items may already be errors."""
 
-    experiment: Experiment
+    experiment: LiveExperiment
     rewards: Sequence[RewardPair | ValueError] = ()
     decision_requests: Sequence[DecisionRequest | ValueError] = ()
     outcomes: list[RewardOutcome | ValueError] = field(default_factory=list)  # of the rewards
@@ -86,6 +85,7 @@ class RequestBatcher:
         )
         batch = self._pending[:enough]
         self._pending = self._pending[enough:]
+        # The next turn is scheduled first: the rest is answered whatever happens to this batch.
         if self._pending:
             asyncio.get_running_loop().call_soon(self._run_turn)
         self._answer_batch(batch)
@@ -110,6 +110,7 @@ class RequestBatcher:
             if len(batch) == 1:
                 _resolve_futures(batch, error)
             else:  # a bug: only the request that causes it should fail
+                # The failed commit stored nothing, so every request can be tried again alone.
                 for request in batch:
                     self._answer_batch([request])
         else:
@@ -141,6 +142,7 @@ class RequestBatcher:
                 }
                 for request in rewarding if new_ids else ():
                     _retry_unknown_rewards(request, new_ids, now)
+        # Only commits with rewards wait for the disk, so only they measure it.
         if rewarding:
             self._disk_is_slow = time.monotonic() - began > SLOW_COMMIT_SECONDS
         self._count_batch(rewarding, deciding)  # only after the commit
@@ -182,7 +184,7 @@ def _store_decisions(batch: Sequence[BatchRequest]) -> None:
             for item in request.decision_requests
             if not isinstance(item, ValueError)
         ]
-        chosen = experiment.choose_many(valid)
+        chosen = experiment.draw_decisions(valid)
         records = [choice for choice in chosen if not isinstance(choice, ValueError)]
         # an id may exist (deduplication), even from this turn: then the stored decision counts
         pairs = iter(experiment.store.insert_decisions(records))
@@ -203,21 +205,22 @@ def _store_decisions(batch: Sequence[BatchRequest]) -> None:
 
 def _group_by_experiment(
     batch: Sequence[BatchRequest],
-) -> Iterable[tuple[Experiment, Sequence[BatchRequest]]]:
+) -> Iterable[tuple[LiveExperiment, Sequence[BatchRequest]]]:
     if len(batch) == 1:
         return ((batch[0].experiment, batch),)
-    together: dict[Experiment, list[BatchRequest]] = {}
+    together: dict[LiveExperiment, list[BatchRequest]] = {}
     for request in batch:
         together.setdefault(request.experiment, []).append(request)
     return together.items()
 
 
 def _retry_unknown_rewards(
-    request: BatchRequest, new_ids: set[tuple[Experiment, str]], now: float
+    request: BatchRequest, new_ids: set[tuple[LiveExperiment, str]], now: float
 ) -> None:
     """Retry rewards that were unknown because their decision was made later in this turn."""
     experiment = request.experiment
     for place, (item, outcome) in enumerate(zip(request.rewards, request.outcomes, strict=True)):
+        # Only ids of this turn are tried again: any other unknown id is an error of the client.
         if (
             isinstance(outcome, Unknown)
             and not isinstance(item, ValueError)
@@ -228,12 +231,14 @@ def _retry_unknown_rewards(
 
 def _check_repeat(decision: DecisionRecord, request: DecisionRequest) -> DecisionRecord | Conflict:
     """Return an earlier decision if its arm is allowed and its context is the same."""
+    # The same id gets the same answer (idempotence). A different request under a used id is a bug
+    # of the application, which an old answer would hide.
     if request.allowed is not None and decision.arm not in request.allowed:
         return Conflict(
             f"decision {decision.id!r} has the arm {decision.arm!r}, which is not allowed now: "
             "use a new id"
         )
-    if not same(request.context, decision.context):
+    if not is_same_context(request.context, decision.context):
         return Conflict(f"decision {decision.id!r} was made at another context: use a new id")
     return decision
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from posse.live.experiment.decision_request import MAX_BATCH_ITEMS, DecisionRequest
+from posse.live.experiment import MAX_BATCH_ITEMS, DecisionRequest
 from posse.live.http import models
 from posse.live.http.models import MalformedBody
 
@@ -67,6 +67,8 @@ def _get_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 def decode_body_slowly(kind: type[T], content: bytes) -> T:
     """Decode a body; malformed items of a batch become errors in their places."""
     try:
+        # Python's decoder accepts NaN, Infinity and 1e999, which strict JSON does not have.
+        # Placeholders take their place, so that the error names the field.
         data = json.loads(content.decode(), parse_constant=_no_value, parse_float=_parse_finite)
         data = _drop_half_characters(data)
     except (ValueError, RecursionError) as error:  # no JSON, or more than Python reads
@@ -78,6 +80,8 @@ def decode_body_slowly(kind: type[T], content: bytes) -> T:
     for field, item_kind in kinds.items():
         value = data.get(field)
         if isinstance(value, list):
+            # Checked before the items are converted: a million bad items would become a million
+            # errors.
             if len(value) > MAX_BATCH_ITEMS:
                 raise MalformedBody(
                     f"{field} must have at most {MAX_BATCH_ITEMS} items, got {len(value)}"
@@ -85,6 +89,7 @@ def decode_body_slowly(kind: type[T], content: bytes) -> T:
             items[field] = [_convert_item(item, item_kind) for item in value]
         elif isinstance(value, dict) and field == "decide":
             items[field] = _convert_item(value, item_kind)
+    # The envelope is validated with empty lists; the items, converted one by one, follow after.
     body = _convert_value({**data, **{field: [] for field in items}}, kind)
     for field, value in items.items():
         setattr(body, field, value)
@@ -154,6 +159,7 @@ def explain_validation_error(message: str, fields: Sequence[str] = ()) -> str:
     problem, place = (located[1], located[2]) if located else (message, "")
     path = [part[:50] for part in re.split(r"[.\[\]]+", place) if part]
     if field := _FIELD.fullmatch(problem):
+        # The name comes from the client and may end in a log: it is cut and made printable.
         name = "".join(c if c.isprintable() else "?" for c in field[2][:50])
         full_name = ".".join([*path, name])
         if field[1] == "missing required":

@@ -6,16 +6,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from posse.live.agent.arm_status import ArmStatus
-from posse.live.agent.site_pooling import SiteMap
-from posse.live.agent.verdicts import Judgement
-from posse.live.controls.answers import ControlsAnswer
+from posse.live.agent import ArmStatus, Judgement, SiteMap
+from posse.live.controls import ControlsAnswer
 from posse.live.exchange.ledger import Ledger
-from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.experiment import Audit
-from posse.live.experiment.history import History
+from posse.live.experiment import Audit, DecisionRequest, History
 from posse.live.http import handlers, models
-from posse.live.membership.answers import NetworkAnswer
+from posse.live.membership import NetworkAnswer
 
 EXPERIMENT_PREFIX = "/v1/experiments/"  # followed by a name, and then the path after /v1/
 

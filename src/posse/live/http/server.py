@@ -47,6 +47,8 @@ class CertificateChain:
         content = self._read_checked()
         if content == self._served or self._context is None:
             return False
+        # Later handshakes use the new certificate; connections under way keep the one that they
+        # began with.
         self._context.load_cert_chain(self.certificate, self.key)
         self._served = content
         return True
@@ -65,6 +67,8 @@ class CertificateChain:
 
 
 LOOPBACK_HOSTS = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
+# Seconds until the thread must serve, and until it must have ended. The latter is longer than the 5
+# seconds that uvicorn grants to requests under way.
 START_SECONDS = 10.0
 STOP_SECONDS = 10.0
 # bounds of the connections, and descriptors left for neighbours and the store
@@ -118,6 +122,8 @@ def serve_probe(node: Node, address: str) -> Server:
 
 def compute_max_connections() -> int:
     """Compute the maximal number of clients; neighbours and the store need descriptors too."""
+    # The soft limit is the one that the kernel enforces. Below some 340 descriptors clients get a
+    # quarter of them, so that an agent with few can still reach its neighbours.
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
@@ -173,6 +179,8 @@ class Server:
         config.load()
         if chain is not None:
             chain.set_context(config.ssl)
+        # Bound before the thread starts: an address in use is then an error of the constructor, not
+        # a line in the log of a thread.
         self._socket, self.url = _bind_address(address, anywhere, chain is not None)
         self._path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
         self._server = LimitedServer(config)
@@ -200,6 +208,7 @@ class Server:
 
     def stop(self) -> None:
         """Finish the requests under way, close, and remove the file of a Unix socket."""
+        # Streams come first: they never end by themselves, and the server waits for open responses.
         self._streams.end_streams()
         self._server.request_exit()
         self._thread.join(STOP_SECONDS)
@@ -228,6 +237,7 @@ def _bind_address(address: str, anywhere: bool, secure: bool) -> tuple[socket.so
         parts = urlsplit(f"//{address}")
         name = parts.hostname or ""
         port = parts.port
+        # A user name, path or query in the address would have no effect, so it is refused below.
         plain = parts.username is None and not (parts.path or parts.query or parts.fragment)
     except ValueError:
         name = ""
@@ -262,6 +272,8 @@ def _bind_unix(path: str) -> socket.socket:
         raise ValueError(f"the HTTP address must be unix: and a full path, got {'unix:' + path!r}")
     bound = socket.socket(socket.AF_UNIX)
     try:
+        # Only a socket without a server is removed: never another file, nor the socket of a live
+        # agent.
         if (
             os.path.exists(path)
             and stat.S_ISSOCK(os.stat(path).st_mode)
@@ -279,6 +291,8 @@ def _bind_unix(path: str) -> socket.socket:
 def _is_listening(path: str) -> bool:
     """Return whether a server listens there."""
     with socket.socket(socket.AF_UNIX) as probe, suppress(ConnectionRefusedError):
+        # The connect would block on a live server with a full backlog; the timeout is an OSError,
+        # and the address counts as in use.
         probe.settimeout(1)
         probe.connect(path)
         return True

@@ -1,4 +1,11 @@
-"""One end of a link: which statuses the other end lacks, what is under way, and for how long."""
+"""Heartbeats without I/O: gossip of signed statuses; every agent stores the newest of each.
+
+An agent publishes a status of itself when something changes, and once a minute. Each neighbour is
+sent a new status once; a status that its messages do not echo was lost and is sent again. A process
+that has just started lacks every status. Each status carries its age, to which every relay adds the
+time it held the status: so no clock is compared with another's, and the last status of an agent
+that died does not look fresh.
+"""
 
 from __future__ import annotations
 
@@ -16,127 +23,128 @@ from posse.live.membership.records import (
     MOST_EXPERIMENTS,
     MOST_NEIGHBOURS,
     UNKNOWN,
-    Experiment,
-    Neighbour,
+    ExperimentTally,
+    NeighbourRow,
     Status,
     StatusMessage,
-    is_message,
     is_status,
+    is_status_message,
     largest_reasons,
 )
 
-REPEAT = 10.0  # seconds after which what was not echoed is said again
-PING = 10.0  # seconds between two messages, if there is nothing to say
+REPEAT_SECONDS = 10.0  # after which a status that was not echoed is sent again
+PING_SECONDS = 10.0  # seconds between two messages, if there is nothing to say
 LONGEST_ROUND = 60.0  # seconds; a longer round trip is a clock that was set
 
 
 @dataclass
 class Link:
-    """What is known of a neighbour since this process began."""
+    """One end of a link: the statuses that the neighbour lacks, and its round trips."""
 
     since: float  # when it was connected, or lost
     up: bool | None = None  # whether it is connected; None: the transport cannot tell
-    heard: float | None = None  # when any message of it came
-    lacks: dict[str, None] = field(default_factory=dict)  # origins, oldest news first
+    last_message_at: float | None = None  # when any message of it came
+    lacks: dict[str, None] = field(default_factory=dict)  # origins, the longest waiting first
     under_way: dict[str, int] = field(default_factory=dict)  # origin -> `sent`, not echoed yet
     last: tuple[int, float] | None = None  # its newest `sent`, and when that came
-    owes: bool = False  # whether its last statuses were not echoed yet
-    told: float | None = None  # when it was last told anything
+    owes_echo: bool = False  # whether its last statuses were not echoed yet
+    last_sent_at: float | None = None  # when the last message was sent to it
     rounds: deque[float] = field(default_factory=lambda: deque(maxlen=5))  # seconds
     lag: float | None = None  # seconds of a message, half of the usual round trip
 
-    def look(self, up: bool | None, now: float) -> None:
-        """Note whether it is connected now."""
+    def note_connection(self, up: bool | None, now: float) -> None:
+        """Note whether the neighbour is connected now."""
         if up is not self.up:
             self.up = up
             self.since = now
 
-    def lack(self, origins: Iterable[str]) -> None:
-        """It is not known to have the newest of these; each waits for its turn."""
+    def mark_lacking(self, origins: Iterable[str]) -> None:
+        """Queue the newest status of each of these origins for the neighbour."""
         for origin in origins:
             self.lacks.pop(origin, None)
             self.lacks[origin] = None
 
-    def has(self, origin: str) -> None:
-        """It has the newest of this one."""
+    def mark_received(self, origin: str) -> None:
+        """Note that the neighbour has the newest status of this origin."""
         self.lacks.pop(origin, None)
         self.under_way.pop(origin, None)
 
-    def hear(self, sent: int, echo: int, held: int, more: bool, now: float) -> None:
-        """Take in what a message says of the link: what arrived there is under way no longer."""
+    def note_echo(
+        self, sent: int, echo: int, echo_delay: int, has_statuses: bool, now: float
+    ) -> None:
+        """Note the echo of a message: statuses that arrived there are under way no longer."""
         self.last = (sent, now)
-        self.owes = self.owes or more
+        self.owes_echo = self.owes_echo or has_statuses
         if echo:
-            self.under_way = {each: at for each, at in self.under_way.items() if at != echo}
-            passed = now - (echo + held) / 1000
+            self.under_way = {origin: at for origin, at in self.under_way.items() if at != echo}
+            # Round trip by this clock alone: the echoed `sent` was ours, the delay is a duration.
+            passed = now - (echo + echo_delay) / 1000
             if -0.01 < passed < LONGEST_ROUND:  # a little below 0: times are in whole ms
                 self.rounds.append(max(0.0, passed))
                 self.lag = median(self.rounds) / 2
 
-    def give_up(self, now: float) -> None:
-        """What was not echoed for long was lost: it is to be said again."""
+    def requeue_lost(self, now: float) -> None:
+        """Queue again the statuses that were not echoed for long: they were lost."""
         sent = self.under_way.items()
-        for origin in [each for each, at in sent if not 0 <= now - at / 1000 < REPEAT]:
+        for origin in [name for name, at in sent if not 0 <= now - at / 1000 < REPEAT_SECONDS]:
             del self.under_way[origin]
             self.lacks.setdefault(origin)
 
     def is_due(self, now: float) -> bool:
-        """Whether a message is to be sent though there is nothing to say."""
-        return self.owes or self.told is None or not 0 <= now - self.told < PING
+        """Whether a message is due even without statuses to send."""
+        return (
+            self.owes_echo
+            or self.last_sent_at is None
+            or not 0 <= now - self.last_sent_at < PING_SECONDS
+        )
 
-    def tell(self, origins: Iterable[str], sent: int, now: float) -> tuple[int, int]:
-        """Note that these are sent; what to echo, and how long it was held."""
+    def note_sent(self, origins: Iterable[str], sent: int, now: float) -> tuple[int, int]:
+        """Note that these statuses are sent; returns the echo and its delay."""
         for origin in origins:
             self.lacks.pop(origin, None)
             self.under_way[origin] = sent
-        self.told = now
-        self.owes = False
+        self.last_sent_at = now
+        self.owes_echo = False
         if self.last is None:
             return 0, 0
         echo, at = self.last
         return echo, max(0, round(1000 * (now - at)))
 
 
-# Presence without I/O: gossip of signed heartbeats, of which everybody keeps the newest of each.
-#
-# An agent makes a status of itself when something changes, and once a minute. Each neighbour is
-# told what is new once; what its messages do not echo was lost, and is told again. Who has just
-# started lacks everything. An age goes along with each status, to which every relay adds for how
-# long it held it: so no clock is compared with another's, and news of an agent that is gone do
-# not look fresh.
+# ---- Statuses of all agents
 
-EVERY = 60.0  # seconds between two statuses if nothing changes
-SOONEST = 2.0  # seconds between two, whatever changes
-AHEAD = 300.0  # seconds that a status may be ahead of our clock
-OLDEST = 7 * 86400.0  # seconds after which a status is forgotten: that agent is gone
-ROOM = 64_000  # bytes of statuses in a message
+STATUS_SECONDS = 60.0  # seconds between two statuses if nothing changes
+LEAST_STATUS_SECONDS = 2.0  # seconds between two, whatever changes
+MOST_AHEAD_SECONDS = 300.0  # seconds that a status may be ahead of our clock
+OLDEST_SECONDS = 7 * 86400.0  # seconds after which a status is forgotten: that agent is gone
+BATCH_BYTES = 64_000  # bytes of statuses in a message
 MOST_FORGED = 10  # bad signatures after which the rest of a message is not looked at
 
-MALFORMED = "a malformed status"
-FORGED = "a status with a bad signature"
-ANOTHER = "a status of another network"
-EARLY = "a status ahead of our clock"
-LATE = "a status that is long past"
-FULL = "too many statuses"
+MALFORMED = "malformed_status"
+SIGNATURE_INVALID = "status_signature_invalid"
+WRONG_NETWORK = "status_wrong_network"
+FROM_FUTURE = "status_from_future"
+TOO_OLD = "status_too_old"
+TOO_MANY = "too_many_statuses"
 
 
 @dataclass(frozen=True)
-class Held:
-    """The newest status of an origin, and how it came here, by our clock."""
+class ReceivedStatus:
+    """The newest status of an origin, and when it came, by this agent's clock."""
 
     status: Status
-    arrived: float
-    made: float  # when it was made, as far as is known: at the latest when it arrived
+    arrived_at: float
+    made_at: float  # when it was made, as far as is known: at the latest when it arrived
     via: str | None  # None: it is our own
 
     @property
     def lag(self) -> float:
-        """The seconds that it took to get here."""
-        return self.arrived - self.made
+        """The seconds that it took to arrive."""
+        return self.arrived_at - self.made_at
 
 
 class Presence:
-    """The newest status of every agent, and which neighbour lacks which; any thread may call.
+    """The newest status of every agent, and what each neighbour lacks; any thread may call.
 
     sign and verify: as the holder of a certificate; without them statuses are not signed.
     """
@@ -149,7 +157,7 @@ class Presence:
         now: float,
         sign: Sign | None = None,
         verify: Verify | None = None,
-        most: int = 10_000,  # statuses: a stranger cannot fill the memory
+        most: int = 10_000,  # statuses: an attacker cannot fill the memory
     ) -> None:
         self.name = name
         self.network = network
@@ -158,36 +166,40 @@ class Presence:
         self._verify = verify
         self._most = most
         self._lock = threading.Lock()  # never held while signatures are looked at
-        self._held: dict[str, Held] = {}
+        self._statuses: dict[str, ReceivedStatus] = {}
         self._links: dict[str, Link] = {}
-        self._said: tuple[object, float] | None = None  # what our last status was about, and when
+        self._last_published: tuple[object, float] | None = (
+            None  # what our last status was about, and when
+        )
         self._later_than = 0  # ms: others know a status of ours of this time
 
-    def look(self, connected: Mapping[str, bool | None], now: float) -> None:
-        """Note which neighbours there are, and which are connected (None: nobody knows)."""
+    def note_connections(self, connected: Mapping[str, bool | None], now: float) -> None:
+        """Note the neighbours, and which of them are connected (None: unknown)."""
         with self._lock:
+            # Neighbours may change by a reload; a new one lacks every status.
             for name in self._links.keys() - connected.keys():
                 del self._links[name]
             for name, up in connected.items():
                 if name not in self._links:
-                    self._links[name] = Link(now, lacks=dict.fromkeys(self._held))
-                self._links[name].look(up, now)
+                    self._links[name] = Link(now, lacks=dict.fromkeys(self._statuses))
+                self._links[name].note_connection(up, now)
 
     def is_due(self, experiments: Iterable[str], now: float) -> bool:
-        """Whether to say something of ourselves: it changed, or others have not heard for long."""
+        """Whether an own status is due: it changed, or the last one is old."""
         with self._lock:
-            if self._said is None:
+            if self._last_published is None:
                 return True
-            about, when = self._said
+            about, when = self._last_published
             passed = now - when
-            if about != _about(self._neighbours(), experiments, self._later_than):
-                return not 0 <= passed < SOONEST
-            return not 0 <= passed < EVERY  # a clock may go back
+            # A change is published soon, but not at every flap of a link.
+            if about != _status_subject(self._neighbour_rows(), experiments, self._later_than):
+                return not 0 <= passed < LEAST_STATUS_SECONDS
+            return not 0 <= passed < STATUS_SECONDS  # a clock may go back
 
-    def status(
-        self, experiments: Iterable[Experiment], refused: Mapping[str, int], now: float
+    def make_status(
+        self, experiments: Iterable[ExperimentTally], refused: Mapping[str, int], now: float
     ) -> Status:
-        """What there is to say of ourselves now, not signed yet."""
+        """Build the own status of now, not signed yet."""
         with self._lock:
             return Status(
                 self.name,
@@ -195,85 +207,89 @@ class Presence:
                 max(round(1000 * now), self._later_than + 1),
                 max(0, round(1000 * self.started)),
                 __version__[:LONGEST_VERSION],
-                self._neighbours(),
+                self._neighbour_rows(),
                 tuple(sorted(experiments)[:MOST_EXPERIMENTS]),
                 largest_reasons(refused.items()),
             )
 
-    def say(self, status: Status, experiments: Iterable[str], now: float) -> None:
-        """Sign it, and let all neighbours know."""
+    def publish_status(self, status: Status, experiments: Iterable[str], now: float) -> None:
+        """Sign the own status, and queue it for all neighbours."""
         if self._sign is not None:
             status = replace(status, signature=self._sign(status.content))
         with self._lock:
             self._later_than = max(self._later_than, status.time)
-            self._said = _about(status.neighbours, experiments, status.time), now
-            self._forget(now)
-            self._keep(Held(status, now, now, None))
+            self._last_published = _status_subject(status.neighbours, experiments, status.time), now
+            self._drop_expired(now)
+            self._store_status(ReceivedStatus(status, now, now, None))
 
-    def messages(
+    def make_messages(
         self, peers: Iterable[str], relay: bool, now: float
     ) -> list[tuple[str, StatusMessage]]:
-        """What to send to these neighbours; relay: statuses of others, too."""
+        """Build the messages to these neighbours; relay: with statuses of other agents."""
         outgoing = []
         with self._lock:
             for peer in peers:
                 link = self._links.get(peer)
                 if link is None or link.up is False:
                     continue
-                link.give_up(now)
+                link.requeue_lost(now)
                 # a neighbour that has sent none may not be there: our own is enough to find out
-                batch = self._batch(link, peer, relay and link.last is not None)
+                batch = self._next_batch(link, peer, relay and link.last is not None)
                 if batch or (link.last is not None and link.is_due(now)):
                     sent = max(0, round(1000 * now))
-                    echo, held = link.tell(batch, sent, now)
+                    echo, echo_delay = link.note_sent(batch, sent, now)
                     statuses = tuple(
-                        (max(0, round(1000 * (now - each.made))), each.status)
-                        for each in batch.values()
+                        (max(0, round(1000 * (now - stored.made_at))), stored.status)
+                        for stored in batch.values()
                     )
-                    outgoing.append((peer, StatusMessage(statuses, sent, echo, held)))
+                    outgoing.append((peer, StatusMessage(statuses, sent, echo, echo_delay)))
         return outgoing
 
-    def hear(self, peer: str, now: float) -> None:
-        """Note that any message came from a neighbour."""
+    def note_message(self, peer: str, now: float) -> None:
+        """Note that a message of any kind came from a neighbour."""
         link = self._links.get(peer)
         if link is not None:
-            link.heard = now
+            link.last_message_at = now
 
     def receive(self, peer: str, message: StatusMessage, now: float) -> Counter[str]:
-        """Keep what is newer; the reasons of what was refused, to be counted."""
-        if not is_message(message):
+        """Store statuses that are newer; returns the reasons of refusals, to be counted."""
+        if not is_status_message(message):
             return Counter({MALFORMED: 1})
         refused: Counter[str] = Counter()
         sent = now
         with self._lock:
             if (link := self._links.get(peer)) is not None:
-                link.hear(message.sent, message.echo, message.held, bool(message.statuses), now)
+                link.note_echo(
+                    message.sent, message.echo, message.echo_delay, bool(message.statuses), now
+                )
+                # Ages are those at sending: half of a round trip has passed since.
                 sent -= link.lag or 0.0
         for age, status in message.statuses:
-            if problem := self._problem(status, now):
+            if problem := self._find_problem(status, now):
                 refused[problem] += 1
-            elif not self._is_news(status):
-                self._hear_again(peer, status, sent - age / 1000)
+            elif not self._is_newer(status):
+                self._note_repetition(peer, status, sent - age / 1000)
+            # Signatures last: repetitions, most of the traffic, need no verification.
             elif self._is_signed(status):
-                if problem := self._take(peer, status, sent - age / 1000, now):
+                if problem := self._accept_status(peer, status, sent - age / 1000, now):
                     refused[problem] += 1
             else:
-                refused[FORGED] += 1
-                if refused[FORGED] >= MOST_FORGED:
+                refused[SIGNATURE_INVALID] += 1
+                if refused[SIGNATURE_INVALID] >= MOST_FORGED:
                     break  # a liar shall not make us work
         return refused
 
-    def held(self) -> dict[str, Held]:
-        """The newest status of every origin, the own included."""
+    def statuses(self) -> dict[str, ReceivedStatus]:
+        """Return the newest status of every origin, the own one included."""
         with self._lock:
-            return dict(self._held)
+            return dict(self._statuses)
 
     def links(self) -> dict[str, Link]:
-        """What is known of every neighbour; to be read only."""
+        """Return the link to every neighbour; to be read only."""
         with self._lock:
             return dict(self._links)
 
-    def _neighbours(self) -> tuple[Neighbour, ...]:
+    def _neighbour_rows(self) -> tuple[NeighbourRow, ...]:
         rows = sorted(self._links.items())[:MOST_NEIGHBOURS]
         return tuple(
             (name, True, UNKNOWN if link.lag is None else round(1000 * link.lag))
@@ -282,89 +298,98 @@ class Presence:
             for name, link in rows
         )
 
-    def _batch(self, link: Link, peer: str, relay: bool) -> dict[str, Held]:
-        """The statuses that a neighbour is to be told next, as many as fit into a message."""
-        batch: dict[str, Held] = {}
-        room = ROOM
+    def _next_batch(self, link: Link, peer: str, relay: bool) -> dict[str, ReceivedStatus]:
+        """Return the next statuses for a neighbour, as many as fit into a message."""
+        batch: dict[str, ReceivedStatus] = {}
+        room = BATCH_BYTES
         for origin in (origin for origin in link.lacks if relay or origin == self.name):
-            if origin == peer or (held := self._held.get(origin)) is None:
+            if origin == peer or (stored := self._statuses.get(origin)) is None:
                 continue
-            room -= held.status.size
+            room -= stored.status.size
             if batch and room < 0:
                 break
-            batch[origin] = held
+            batch[origin] = stored
         return batch
 
-    def _problem(self, status: Status, now: float) -> str | None:
-        """Why a status cannot be used, whoever signed it."""
+    def _find_problem(self, status: Status, now: float) -> str | None:
+        """Return why a status cannot be used, whoever signed it."""
         if not is_status(status):
             return MALFORMED
         if status.network != self.network:
-            return ANOTHER
-        if status.time > 1000 * (now + AHEAD):
-            return EARLY
-        if status.time < 1000 * (now - OLDEST):
-            return LATE
+            return WRONG_NETWORK
+        if status.time > 1000 * (now + MOST_AHEAD_SECONDS):
+            return FROM_FUTURE
+        if status.time < 1000 * (now - OLDEST_SECONDS):
+            return TOO_OLD
         return None
 
-    def _is_news(self, status: Status) -> bool:
-        held = self._held.get(status.origin)
-        return held is None or status.time > held.status.time
+    def _is_newer(self, status: Status) -> bool:
+        stored = self._statuses.get(status.origin)
+        return stored is None or status.time > stored.status.time
 
     def _is_signed(self, status: Status) -> bool:
         verify = self._verify
         return verify is None or verify(status.origin, status.content, status.signature)
 
-    def _hear_again(self, peer: str, status: Status, made: float) -> None:
-        """It has what we hold, or less; perhaps it knows better when that was made."""
+    def _note_repetition(self, peer: str, status: Status, made_at: float) -> None:
+        """Note a status that is stored already; the neighbour may know better when it was made."""
         origin = status.origin
         with self._lock:
-            held = self._held.get(origin)
-            if held is not None and status.time == held.status.time:
+            stored = self._statuses.get(origin)
+            if stored is not None and status.time == stored.status.time:
                 if (link := self._links.get(peer)) is not None:
-                    link.has(origin)
-                made = min(max(made, held.made), held.arrived)
-                self._held[origin] = replace(held, made=made)
+                    link.mark_received(origin)
+                # Several routes give several ages; the latest plausible time is the best estimate.
+                made_at = min(max(made_at, stored.made_at), stored.arrived_at)
+                self._statuses[origin] = replace(stored, made_at=made_at)
 
-    def _take(self, peer: str, status: Status, made: float, now: float) -> str | None:
+    def _accept_status(self, peer: str, status: Status, made_at: float, now: float) -> str | None:
         with self._lock:
-            if not self._is_news(status):  # any more
+            if not self._is_newer(status):  # any more
                 return None
             if status.origin == self.name:  # of before a restart, by a clock that was ahead
                 self._later_than = max(self._later_than, status.time)
                 return None
-            if status.origin not in self._held and len(self._held) >= self._most:
-                return FULL
-            self._keep(Held(status, now, made, peer))
+            if status.origin not in self._statuses and len(self._statuses) >= self._most:
+                return TOO_MANY
+            self._store_status(ReceivedStatus(status, now, made_at, peer))
             return None
 
-    def _keep(self, held: Held) -> None:
-        """Hold a status that is newer, which neighbours lack but for who made or brought it."""
-        origin = held.status.origin
-        old = self._held.get(origin)
-        self._held[origin] = held
+    def _store_status(self, received: ReceivedStatus) -> None:
+        """Store a newer status, and queue it for neighbours except its origin and its sender."""
+        origin = received.status.origin
+        old = self._statuses.get(origin)
+        self._statuses[origin] = received
         for name, link in self._links.items():
-            if name in (origin, held.via):
-                link.has(origin)
+            if name in (origin, received.via):
+                link.mark_received(origin)
             else:
-                link.lack([origin])
-        if origin in self._links and old is not None and old.status.started != held.status.started:
+                link.mark_lacking([origin])
+        if (
+            origin in self._links
+            and old is not None
+            and old.status.started != received.status.started
+        ):
             link = self._links[origin]
             link.under_way.clear()
-            link.lack(self._held)  # it has just started, and knows nothing
+            link.mark_lacking(self._statuses)  # it has just started, and knows nothing
 
-    def _forget(self, now: float) -> None:
-        """Drop what nobody would take any more; a clock that was set back brings nobody ahead."""
-        for origin, held in list(self._held.items()):
-            if held.status.time < 1000 * (now - OLDEST) and origin != self.name:
-                del self._held[origin]
-            elif held.arrived > now:
-                self._held[origin] = replace(held, arrived=now, made=min(held.made, now))
+    def _drop_expired(self, now: float) -> None:
+        """Drop statuses that are too old; correct times after the clock was set back."""
+        for origin, stored in list(self._statuses.items()):
+            if stored.status.time < 1000 * (now - OLDEST_SECONDS) and origin != self.name:
+                del self._statuses[origin]
+            elif stored.arrived_at > now:
+                self._statuses[origin] = replace(
+                    stored, arrived_at=now, made_at=min(stored.made_at, now)
+                )
         for link in self._links.values():
             link.since = min(link.since, now)
-            link.lacks = {origin: None for origin in link.lacks if origin in self._held}
+            link.lacks = {origin: None for origin in link.lacks if origin in self._statuses}
 
 
-def _about(neighbours: Iterable[Neighbour], experiments: Iterable[str], time: int) -> object:
-    """What others are told of at once when it changes; a lag only when it is first known."""
+def _status_subject(
+    neighbours: Iterable[NeighbourRow], experiments: Iterable[str], time: int
+) -> object:
+    """Return the facts whose change is published at once; a lag only when it is first known."""
     return [(name, up, lag == UNKNOWN) for name, up, lag in neighbours], sorted(experiments), time

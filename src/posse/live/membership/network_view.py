@@ -1,4 +1,4 @@
-"""What people are shown of the network: every agent that is known, how it is, and the links."""
+"""The network as an agent knows it: every agent, its state, and the links (split brain: "half")."""
 
 from __future__ import annotations
 
@@ -16,223 +16,264 @@ from posse.live.membership.answers import (
     NeighbourAnswer,
     NetworkAnswer,
 )
-from posse.live.membership.heartbeats import Held, Link, Presence
+from posse.live.membership.heartbeats import Link, Presence, ReceivedStatus
 from posse.live.membership.records import Status
 
 if TYPE_CHECKING:
-    from posse.live.experiment.experiment import Experiment
+    from posse.live.experiment import LiveExperiment
 
-SILENT = 120.0  # seconds without news of an agent: two heartbeats that did not come
-AROUND = 5.0  # seconds of a loss, in which news may be of before or after it
-ALIVE = "here", "up"
+SILENT_SECONDS = 120.0  # without a sign of an agent: two heartbeats are missing
+UNSURE_SECONDS = 5.0  # around a loss, when a status may be from before or after it
+ALIVE_STATES = "here", "up"
 
 Pulls = Mapping[str, Mapping[str, int]]  # of experiments under origins: held here, by origin
 
 
 @dataclass(frozen=True)
-class View:
+class NetworkView:
     """The network at one moment.
 
-    own: what we say of ourselves now; fading: experiments whose counts grow smaller with time.
+    own_status: this agent's status now; fading: experiments whose counts decrease with time.
     """
 
-    held: Mapping[str, Held]
+    statuses: Mapping[str, ReceivedStatus]
     links: Mapping[str, Link]
-    own: Status
+    own_status: Status
     pulls: Pulls
     fading: Collection[str]
     now: float
 
     @classmethod
-    def of(
-        cls, presence: Presence, own: Status, pulls: Pulls, fading: Collection[str], now: float
-    ) -> View:
-        """As an agent knows it."""
-        held = {**presence.held(), own.origin: Held(own, now, now, None)}
-        return cls(held, presence.links(), own, pulls, fading, now)
+    def from_presence(
+        cls,
+        presence: Presence,
+        own_status: Status,
+        pulls: Pulls,
+        fading: Collection[str],
+        now: float,
+    ) -> NetworkView:
+        """Build the view of an agent."""
+        statuses = {
+            **presence.statuses(),
+            own_status.origin: ReceivedStatus(own_status, now, now, None),
+        }
+        return cls(statuses, presence.links(), own_status, pulls, fading, now)
 
-    def agents(self) -> dict[str, AgentAnswer]:
-        """Itself, all neighbours, and every origin with a status or evidence."""
-        origins = {origin for each in self.pulls.values() for origin in each}
-        return {name: self._agent(name) for name in sorted({*self.held, *self.links, *origins})}
+    def describe_agents(self) -> dict[str, AgentAnswer]:
+        """Describe this agent, all neighbours, and every origin with a status or evidence."""
+        origins = {origin for pulls in self.pulls.values() for origin in pulls}
+        return {
+            name: self._describe_agent(name)
+            for name in sorted({*self.statuses, *self.links, *origins})
+        }
 
-    def edges(self, agents: Mapping[str, AgentAnswer]) -> list[LinkAnswer]:
-        """Every link between these agents once: our own as we see them, others as they say."""
-        own = self.own.origin
-        found: dict[tuple[str, str], tuple[LinkState, float | None]] = {
-            _pair(own, name): ("up", link.lag) if link.up else ("down", None)
+    def describe_links(self, agents: Mapping[str, AgentAnswer]) -> list[LinkAnswer]:
+        """Describe every link between these agents once: own links as seen, others as reported."""
+        own_name = self.own_status.origin
+        links: dict[tuple[str, str], tuple[LinkState, float | None]] = {
+            _sorted_pair(own_name, name): ("up", link.lag) if link.up else ("down", None)
             for name, link in self.links.items()
         }
-        words: dict[tuple[str, str], list[_Word]] = {}
-        for word in self._words():
-            pair = _pair(word.origin, word.name)
-            if pair not in found and word.name in agents:
-                words.setdefault(pair, []).append(word)
-        reached = self._reached()
-        for pair, said in words.items():
-            said.sort(key=lambda word: -word.made)  # the newest first
+        reports_by_pair: dict[tuple[str, str], list[_LinkReport]] = {}
+        for report in self._reported_links():
+            pair = _sorted_pair(report.origin, report.name)
+            if pair not in links and report.name in agents:
+                reports_by_pair.setdefault(pair, []).append(report)
+        reached = self._find_reachable()
+        for pair, reports in reports_by_pair.items():
+            reports.sort(key=lambda report: -report.made_at)  # the newest first
             # what a dead end said last is of no use beside the other's word
-            told = [
-                word
-                for word in said
-                if word.origin in reached and agents[word.origin]["state"] in ALIVE
-            ] or said[:1]
-            states = {word.up for word in told}
+            trusted = [
+                report
+                for report in reports
+                if report.origin in reached and agents[report.origin]["state"] in ALIVE_STATES
+            ] or reports[:1]
+            # Both ends alive and of different opinion: a one-way link or a partition (split brain).
+            states = {report.up for report in trusted}
             state: LinkState = "half" if len(states) > 1 else "up" if states.pop() else "down"
-            lags = [word.lag for word in told if word.lag is not None]
-            found[pair] = state, lags[0] if lags else None
+            lags = [report.lag for report in trusted if report.lag is not None]
+            links[pair] = state, lags[0] if lags else None
         return [
             {"a": a, "b": b, "state": state, "lag": lag}
-            for (a, b), (state, lag) in sorted(found.items(), key=lambda item: item[0])
+            for (a, b), (state, lag) in sorted(links.items(), key=lambda item: item[0])
         ]
 
-    def _reached(self) -> set[str]:
-        """The agents that we reach over links which the nearer end of each calls up."""
-        reached = {self.own.origin}
-        waiting = [self.own.origin]
+    def _find_reachable(self) -> set[str]:
+        """Find the agents reached over links that the nearer end of each reports as up."""
+        reached = {self.own_status.origin}
+        waiting = [self.own_status.origin]
         while waiting:
-            held = self.held.get(waiting.pop())
-            near = () if held is None else held.status.neighbours
+            received = self.statuses.get(waiting.pop())
+            near = () if received is None else received.status.neighbours
             fresh = {name for name, up, _ in near if up} - reached
             reached |= fresh
             waiting += fresh
         return reached
 
-    def _agent(self, name: str) -> AgentAnswer:
-        held = self.held.get(name)
+    def _describe_agent(self, name: str) -> AgentAnswer:
+        received = self.statuses.get(name)
         link = self.links.get(name)
-        status = None if held is None else held.status
-        news = [] if held is None else [held.made]
-        if link is not None and link.heard is not None:
-            news.append(link.heard)
+        status = None if received is None else received.status
+        times = [] if received is None else [received.made_at]
+        if link is not None and link.last_message_at is not None:
+            times.append(link.last_message_at)
         lag = link.lag if link is not None and link.up else None
-        if lag is None and held is not None and held.via is not None:
-            lag = max(0.0, held.lag)
+        if lag is None and received is not None and received.via is not None:
+            lag = max(0.0, received.lag)
         return {
-            "state": self._state(name, held, link),
-            "heard": max(news, default=None),
+            "state": self._agent_state(name, received, link),
+            "heard": max(times, default=None),
             "lag": lag,
-            "via": None if held is None else held.via,
+            "via": None if received is None else received.via,
             "version": None if status is None else status.version,
             "started": None if status is None else status.started / 1000,
-            "neighbours": {} if status is None else dict(_neighbours(status)),
+            "neighbours": {} if status is None else dict(_describe_reported(status)),
             "refused": {} if status is None else dict(status.refused),
-            "experiments": self._experiments(name, status),
+            "experiments": self._describe_experiments(name, status),
         }
 
-    def _state(self, name: str, held: Held | None, link: Link | None) -> AgentState:
-        if name == self.own.origin:
+    def _agent_state(
+        self, name: str, received: ReceivedStatus | None, link: Link | None
+    ) -> AgentState:
+        if name == self.own_status.origin:
             return "here"
         if link is not None:
             if link.up:
                 return "up"
-            if held is None or not self._is_since(held, link):
+            if received is None or not self._is_after_loss(received, link):
                 return "down"
-        if held is None:
+        if received is None:
             return "known"
-        return "up" if self.now - held.made < SILENT else "silent"
+        return "up" if self.now - received.made_at < SILENT_SECONDS else "silent"
 
-    def _is_since(self, held: Held, link: Link) -> bool:
+    def _is_after_loss(self, received: ReceivedStatus, link: Link) -> bool:
         """Whether a status was made after its agent was lost.
 
-        One that calls the link down was; else it may be a last word that was under way.
+        A status that reports the link as down was; else it may have been under way at the loss.
         """
-        word = next((up for name, up, _ in held.status.neighbours if name == self.own.origin), True)
-        return held.made > link.since + (AROUND if word else -AROUND)
+        calls_link_up = next(
+            (up for name, up, _ in received.status.neighbours if name == self.own_status.origin),
+            True,
+        )
+        return received.made_at > link.since + (
+            UNSURE_SECONDS if calls_link_up else -UNSURE_SECONDS
+        )
 
-    def _experiments(self, name: str, status: Status | None) -> dict[str, CountAnswer]:
-        """What it has counted by its own word, and what of it is held here; null: unknown."""
-        said = {each: rest for each, *rest in status.experiments} if status is not None else {}
-        held = {each: origins[name] for each, origins in self.pulls.items() if name in origins}
-        return {each: self._experiment(each, said, held) for each in sorted({*said, *held})}
+    def _describe_experiments(self, name: str, status: Status | None) -> dict[str, CountAnswer]:
+        """Describe what an agent reports as counted, and what of it is here; null: unknown."""
+        tallies = (
+            {experiment: numbers for experiment, *numbers in status.experiments}
+            if status is not None
+            else {}
+        )
+        received = {
+            experiment: origins[name]
+            for experiment, origins in self.pulls.items()
+            if name in origins
+        }
+        return {
+            experiment: self._describe_experiment(experiment, tallies, received)
+            for experiment in sorted({*tallies, *received})
+        }
 
-    def _experiment(
-        self, name: str, said: Mapping[str, list[int]], held: Mapping[str, int]
+    def _describe_experiment(
+        self, name: str, tallies: Mapping[str, list[int]], received: Mapping[str, int]
     ) -> CountAnswer:
-        counted, open_, late = said.get(name, (None, None, None))
-        here = held.get(name, 0) if name in self.pulls else None
+        pulls, open_, late = tallies.get(name, (None, None, None))
+        here = received.get(name, 0) if name in self.pulls else None
         behind = None
-        if counted is not None and here is not None and name not in self.fading:
-            behind = max(0, counted - here)
-        return {"counted": counted, "open": open_, "late": late, "held": here, "behind": behind}
+        if pulls is not None and here is not None and name not in self.fading:
+            # A restored agent may report less than is stored here: never below zero.
+            behind = max(0, pulls - here)
+        return {"counted": pulls, "open": open_, "late": late, "held": here, "behind": behind}
 
-    def _words(self) -> Iterator[_Word]:
-        for origin, held in self.held.items():
-            if origin != self.own.origin:
-                for name, up, lag in held.status.neighbours:
+    def _reported_links(self) -> Iterator[_LinkReport]:
+        for origin, received in self.statuses.items():
+            if origin != self.own_status.origin:
+                for name, up, lag in received.status.neighbours:
                     if name != origin:
-                        yield _Word(origin, name, held.made, up, None if lag < 0 else lag / 1000)
+                        yield _LinkReport(
+                            origin, name, received.made_at, up, None if lag < 0 else lag / 1000
+                        )
 
 
-class _Word(NamedTuple):
-    """What one end says of a link."""
+class _LinkReport(NamedTuple):
+    """What one end reports of a link."""
 
     origin: str
     name: str
-    made: float
+    made_at: float
     up: bool
     lag: float | None
 
 
-def _pair(one: str, other: str) -> tuple[str, str]:
-    return (one, other) if one < other else (other, one)
+def _sorted_pair(first: str, second: str) -> tuple[str, str]:
+    return (first, second) if first < second else (second, first)
 
 
-def _neighbours(status: Status) -> Iterator[tuple[str, LinkEndAnswer]]:
+def _describe_reported(status: Status) -> Iterator[tuple[str, LinkEndAnswer]]:
     for name, up, lag in status.neighbours:
         yield name, {"up": up, "lag": None if lag < 0 else lag / 1000}
 
 
-# The answer to who is there: neighbours over all experiments, agents, links, and refusals.
+# ---- The description of the network that a node serves
 
 
-def network(
-    experiments: Mapping[str, Experiment],
+def describe_network(
+    experiments: Mapping[str, LiveExperiment],
     presence: Presence,
-    own: Status,  # what this agent says of itself now
+    own_status: Status,  # what this agent says of itself now
     connected: Mapping[str, bool],
     refused: Mapping[str, int],
     now: float,
 ) -> NetworkAnswer:
-    """What a node answers."""
-    pulls = {e: each.pulls_by_origin() for e, each in experiments.items() if each.knows_origins}
-    fading = {e for e, each in experiments.items() if each.agent.half_life is not None}
-    view = View.of(presence, own, pulls, fading, now)
-    agents = view.agents()
+    """Describe neighbours over all experiments, agents, links and refusals."""
+    pulls = {
+        e: experiment.pulls_by_origin()
+        for e, experiment in experiments.items()
+        if experiment.knows_origins
+    }
+    fading = {e for e, experiment in experiments.items() if experiment.agent.half_life is not None}
+    view = NetworkView.from_presence(presence, own_status, pulls, fading, now)
+    agents = view.describe_agents()
     return {
         "neighbours": _describe_neighbours(experiments, connected),
         "refused": dict(refused),
-        "agents_known": len({name for each in experiments.values() for name in each.known()}),
+        "agents_known": len(
+            {name for experiment in experiments.values() for name in experiment.known_agents()}
+        ),
         "agents": agents,
-        "links": view.edges(agents),
+        "links": view.describe_links(agents),
     }
 
 
 def _describe_neighbours(
-    experiments: Mapping[str, Experiment], connected: Mapping[str, bool]
+    experiments: Mapping[str, LiveExperiment], connected: Mapping[str, bool]
 ) -> dict[str, NeighbourAnswer]:
     neighbours: dict[str, NeighbourAnswer] = {}
-    for each in experiments.values():
-        for name, status in each.neighbours().items():
-            said: NeighbourAnswer = {
+    for experiment in experiments.values():
+        for name, status in experiment.neighbours().items():
+            fields: NeighbourAnswer = {
                 "identity": status.identity,
                 "active": status.active,
                 "last_heard": status.last_heard,
                 "lag": status.lag,
                 "connected": connected.get(name, False),
             }
-            neighbours[name] = _both(neighbours[name], said) if name in neighbours else said
+            neighbours[name] = (
+                _merge_statuses(neighbours[name], fields) if name in neighbours else fields
+            )
     return neighbours
 
 
-def _both(one: NeighbourAnswer, other: NeighbourAnswer) -> NeighbourAnswer:
-    """One neighbour's status over two experiments: heard last, lagging in both."""
-    heard = [at for each in (one, other) if (at := each["last_heard"]) is not None]
-    lags = [lag for each in (one, other) if (lag := each["lag"]) is not None]
+def _merge_statuses(first: NeighbourAnswer, second: NeighbourAnswer) -> NeighbourAnswer:
+    """Merge the status of one neighbour over two experiments: the last message, the sum of lags."""
+    times = [at for status in (first, second) if (at := status["last_heard"]) is not None]
+    lags = [lag for status in (first, second) if (lag := status["lag"]) is not None]
     return {
-        "identity": one["identity"] or other["identity"],
-        "active": one["active"] or other["active"],
-        "last_heard": max(heard, default=None),
+        "identity": first["identity"] or second["identity"],
+        "active": first["active"] or second["active"],
+        "last_heard": max(times, default=None),
         "lag": sum(lags) if lags else None,
-        "connected": one["connected"],
+        "connected": first["connected"],
     }

@@ -1,4 +1,4 @@
-"""A status: the heartbeat that an agent signs about itself, and the message that carries some."""
+"""A status: the heartbeat that an agent signs about itself, and the message that carries it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ MOST_REASONS = 20
 # characters
 LONGEST_REASON = 80
 LONGEST_VERSION = 40
-LARGEST_STATUS = 64_000  # bytes: names are at most 64 characters, but a stranger's up to 200
+LARGEST_STATUS = 64_000  # bytes: names are at most 64 characters, but untrusted ones up to 200
 MOST_STATUSES = 1000  # of a message
 UNKNOWN = -1  # a lag that nobody has measured
 
-Neighbour = tuple[str, bool, int]  # its name, whether it is connected, the lag in ms
-Experiment = tuple[str, int, int, int]  # its name, pulls counted, open ones of these, late rewards
+NeighbourRow = tuple[str, bool, int]  # its name, whether it is connected, the lag in ms
+ExperimentTally = tuple[
+    str, int, int, int
+]  # its name, pulls counted, open ones of these, late rewards
 
 
 @dataclass(frozen=True)
 class Status:
-    """What one agent says of itself at a time of its own clock, in milliseconds.
+    """The report of one agent about itself at a time of its own clock, in milliseconds.
 
-    The signature covers all the rest, so that it can be relayed, and not into another network. Of
-    two with the same origin the later one is right.
+    The signature covers all other fields, so that a status can be relayed, but not into another
+    network. Of two statuses of one origin the later one is right.
     """
 
     origin: str
@@ -37,17 +39,17 @@ class Status:
     time: int
     started: int
     version: str  # of Posse
-    neighbours: tuple[Neighbour, ...] = ()
-    experiments: tuple[Experiment, ...] = ()
+    neighbours: tuple[NeighbourRow, ...] = ()
+    experiments: tuple[ExperimentTally, ...] = ()
     refused: tuple[tuple[str, int], ...] = ()  # reason and number, the largest ones
     signature: bytes = b""
 
     @property
     def content(self) -> bytes:
-        """The bytes that are signed; entries and controls begin otherwise."""
-        said = [self.origin, self.network, self.time, self.started, self.version]
+        """The bytes that are signed; entries and controls begin with other bytes."""
+        fields = [self.origin, self.network, self.time, self.started, self.version]
         tables = [self.neighbours, self.experiments, self.refused]
-        return b"posse status 1 " + json.dumps([*said, *tables]).encode()
+        return b"posse status 1 " + json.dumps([*fields, *tables]).encode()
 
     @cached_property
     def size(self) -> int:
@@ -62,17 +64,17 @@ class Status:
 class StatusMessage:
     """Statuses that the receiver may lack, and a ping: the round trip without trusting clocks.
 
-    Of each status the milliseconds since it was made, but for those that it was under way.
+    With each status its age in milliseconds, without the time of this message.
     """
 
     statuses: tuple[tuple[int, Status], ...]
     sent: int  # ms of the sender's clock
     echo: int  # the `sent` that it heard last from the receiver, 0: none
-    held: int  # ms since it heard that
+    echo_delay: int  # ms since it heard that
 
 
 def is_status(status: object) -> bool:
-    """Whether a stranger's record could have been made by `Presence`."""
+    """Whether an untrusted record could have been made by `Presence`."""
     return (
         isinstance(status, Status)
         and is_name(status.origin)
@@ -88,36 +90,36 @@ def is_status(status: object) -> bool:
     )
 
 
-def is_message(message: StatusMessage) -> bool:
-    """Whether a message has the shape of one; its statuses are looked at one by one."""
+def is_status_message(message: StatusMessage) -> bool:
+    """Whether a message has the right shape; its statuses are checked one by one."""
     return (
-        all(map(is_whole, (message.sent, message.echo, message.held)))
+        all(map(is_whole, (message.sent, message.echo, message.echo_delay)))
         and isinstance(message.statuses, tuple)
         and len(message.statuses) <= MOST_STATUSES
-        and all(isinstance(each, tuple) and len(each) == 2 for each in message.statuses)
+        and all(isinstance(row, tuple) and len(row) == 2 for row in message.statuses)
         and all(is_whole(age) for age, _ in message.statuses)
     )
 
 
 def largest_reasons(refused: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    """The reasons that were counted most, in their order, as a status has them."""
-    most = sorted(refused, key=lambda each: (-each[1], each[0]))[:MOST_REASONS]
+    """Return the reasons that were counted most, sorted, as a status has them."""
+    most = sorted(refused, key=lambda row: (-row[1], row[0]))[:MOST_REASONS]
     short = {reason[:LONGEST_REASON]: number for reason, number in most if number > 0}
     return tuple(sorted(short.items()))
 
 
 def _is_table(rows: object, most: int, *columns: Callable[[object], bool]) -> bool:
-    """Whether it has few enough rows of such columns, in the order of their different names."""
+    """Whether there are few enough rows of such columns, sorted by different names."""
     return (
         isinstance(rows, tuple)
         and len(rows) <= most
         and all(isinstance(row, tuple) and len(row) == len(columns) for row in rows)
-        and all(_are(row, columns) for row in rows)
+        and all(_match_columns(row, columns) for row in rows)
         and (names := [row[0] for row in rows]) == sorted(set(names))
     )
 
 
-def _are(row: Sequence[object], columns: Sequence[Callable[[object], bool]]) -> bool:
+def _match_columns(row: Sequence[object], columns: Sequence[Callable[[object], bool]]) -> bool:
     return all(check(value) for check, value in zip(columns, row, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Serialisation of messages: a version, a tag and msgpack; untrusted bytes are validated.
+"""The wire format of messages: a version, a tag and msgpack; untrusted bytes are validated.
 
     byte 0       the version of this format
     bytes 1...   msgpack: [tag, experiment, field, field, ...]
@@ -22,7 +22,7 @@ LONGEST_TAG = 64  # bytes
 
 
 class WireError(ValueError):
-    """Bytes that are no valid message: a sentence, and a kind without any untrusted text."""
+    """Bytes that are no valid message: a sentence, and a refusal reason without untrusted text."""
 
     def __init__(self, sentence: str, kind: str = "malformed") -> None:
         super().__init__(sentence)
@@ -50,7 +50,7 @@ class Codec:
             if not (is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
                 raise TypeError(f"a message is a frozen dataclass, got {cls.__name__}")
             if cls.__name__ in self._classes:
-                raise ValueError(f"two classes of messages are called {cls.__name__}")
+                raise ValueError(f"two message classes are called {cls.__name__}")
             if _may_hold_floats(cls):  # NaN and infinity would compare and add up to nonsense
                 raise TypeError(f"a message holds whole numbers only, {cls.__name__} does not")
             hints = get_type_hints(cls, include_extras=True)
@@ -62,7 +62,7 @@ class Codec:
             self._shapes[cls.__name__] = msgspec.msgpack.Decoder(tuple.__class_getitem__(shape))
 
     def encode(self, message: object, experiment: str = DEFAULT) -> bytes:
-        """The bytes of a message."""
+        """Return the bytes of a message."""
         cls = type(message)
         if cls not in self._fields:
             raise WireError(f"{cls.__name__} is not a message of this codec")
@@ -70,31 +70,33 @@ class Codec:
             values = [experiment, *(getattr(message, name) for name in self._fields[cls])]
             payload = bytes([VERSION]) + self._encoder.encode([cls.__name__, *values])
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise WireError(f"a {cls.__name__} cannot be encoded: {_line(error)}") from None
+            raise WireError(f"a {cls.__name__} cannot be encoded: {_one_line(error)}") from None
         if len(payload) > self.max_bytes:
             raise WireError(f"a message of {len(payload)} bytes is above {self.max_bytes}")
         return payload
 
     def decode(self, payload: bytes) -> Parcel:
-        """The message that the bytes hold; WireError if they hold none."""
+        """Return the message in the bytes; WireError if there is none."""
         size = len(payload)
         if size > self.max_bytes:
-            raise WireError(f"a message of {size} bytes is above {self.max_bytes}", "too large")
+            raise WireError(
+                f"a message of {size} bytes is above {self.max_bytes}", "message_too_large"
+            )
         if size < 2:
-            raise WireError(f"a message of {size} bytes is too short", "too short")
+            raise WireError(f"a message of {size} bytes is too short", "message_too_short")
         if payload[0] != VERSION:
             raise WireError(
-                f"a message of version {payload[0]} and this Posse reads version {VERSION}: run "
-                "the same Posse at both ends",
-                "another version",
+                f"message version {payload[0]}, but this Posse reads version {VERSION}: run the "
+                "same Posse at both ends",
+                "wire_version_mismatch",
             )
         try:
             # the tag alone first: which fields are right depends on it, and a stranger's million
             # of them need not be made
-            tag = _tag(payload)
+            tag = _read_tag(payload)
             shape = self._shapes.get(tag)
             if shape is None:
-                raise WireError(f"tag {tag[:40]!r} is unknown", "another kind of message")
+                raise WireError(f"tag {tag[:40]!r} is unknown", "unknown_message_type")
             _, experiment, *values = shape.decode(memoryview(payload)[1:])
             return Parcel(experiment, self._classes[tag](*values))
         except WireError:
@@ -102,13 +104,13 @@ class Codec:
         # bad UTF-8 and nesting too deep have errors of their own, and a message's own checks
         # raise what they like
         except (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError) as error:
-            raise WireError(f"the message is malformed: {_line(error)}") from None
+            raise WireError(f"the message is malformed: {_one_line(error)}") from None
         except RecursionError:
             raise WireError("the message is nested too deeply") from None
 
 
-def _tag(payload: bytes) -> str:
-    """The text at the start of a short array; anything else is malformed."""
+def _read_tag(payload: bytes) -> str:
+    """Return the text at the start of a short array; anything else is malformed."""
     head = payload[1]
     at = 2
     if head & 0xF0 == 0x90:
@@ -142,5 +144,5 @@ def _may_hold_floats(hint: Any) -> bool:
     return hint not in (int, str, bytes, bool, type(None), ...)
 
 
-def _line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]

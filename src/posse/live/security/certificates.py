@@ -1,6 +1,6 @@
-"""A certificate authority, one certificate an agent, and who signed with its key.
+"""A certificate authority, one certificate an agent, and the signatures of its key.
 
-Keys are Ed25519: zenoh's TLS takes them, and a signature is 64 bytes whatever it signs.
+Keys are Ed25519: zenoh's TLS accepts them, and a signature is 64 bytes whatever it signs.
 """
 
 from __future__ import annotations
@@ -32,70 +32,74 @@ AUTHORITY = "ca"
 HOSTS = ("localhost", "127.0.0.1")
 DAYS = 365
 AUTHORITY_DAYS = 3650
-EARLY = timedelta(hours=1)  # clocks differ: a new certificate must not be one of the future
-LARGEST = 4096  # bytes of an agent's certificate, which goes along with every message
+CLOCK_TOLERANCE = timedelta(
+    hours=1
+)  # clocks differ: a new certificate must not be one of the future
+MOST_CERTIFICATE_BYTES = (
+    4096  # bytes of an agent's certificate, which goes along with every message
+)
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Files:
-    """Where a certificate, its private key and the authority's certificate lie."""
+class CertificateFiles:
+    """The files of a certificate, its private key and the authority's certificate."""
 
     authority: Path
     certificate: Path
     key: Path
 
     @classmethod
-    def of(cls, folder: Path, name: str) -> Files:
-        """The files of an agent in a folder that `posse certs` wrote."""
-        name = checked_name(name)
+    def in_folder(cls, folder: Path, name: str) -> CertificateFiles:
+        """Return the files of an agent in a folder that `posse certs` wrote."""
+        name = validate_name(name)
         return cls(folder / f"{AUTHORITY}.pem", folder / f"{name}.pem", folder / f"{name}.key")
 
 
-def checked_name(name: str) -> str:
-    """The name of an agent or a network, if it can be part of keys and file names."""
+def validate_name(name: str) -> str:
+    """Return the name of an agent or a network, if it can be part of keys and file names."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"a name has 1 to 64 letters, digits, - or _, got {validation.format_value(name)}"
         )
     if name.lower() == AUTHORITY:  # some file systems take ca.pem and CA.pem for one file
-        raise ValueError(f"the name {name!r} is the authority's own: take another")
+        raise ValueError(f"the name {name!r} is reserved for the authority: choose another")
     return name
 
 
-def create_authority(folder: Path, *, force: bool = False) -> Files:
+def create_authority(folder: Path, *, force: bool = False) -> CertificateFiles:
     """Write a new authority's certificate and key into a folder."""
     key = Ed25519PrivateKey.generate()
     # a name of its own, so that nobody takes one authority for another
     name = f"posse authority {secrets.token_hex(4)}"
-    certificate = _certificate(name, key, name, key, timedelta(days=AUTHORITY_DAYS), None)
-    files = Files(*(folder / f"{AUTHORITY}.{end}" for end in ("pem", "pem", "key")))
+    certificate = _sign_certificate(name, key, name, key, timedelta(days=AUTHORITY_DAYS), None)
+    files = CertificateFiles(*(folder / f"{AUTHORITY}.{end}" for end in ("pem", "pem", "key")))
     folder.mkdir(parents=True, exist_ok=True)
-    _write(files, certificate, key, force)
+    _write_pair(files, certificate, key, force)
     return files
 
 
-def issue(
+def issue_certificate(
     folder: Path,
     name: str,
     hosts: Sequence[str] | None = None,
     *,
     days: int = DAYS,
     force: bool = False,
-) -> Files:
+) -> CertificateFiles:
     """Write an agent's certificate and key, signed by the authority in the same folder.
 
     Without hosts it gets those of the certificate that it replaces, if any, else this machine's.
     """
-    files = Files.of(folder, name)
+    files = CertificateFiles.in_folder(folder, name)
     if hosts is None:
         renewed = force and files.certificate.exists()
-        hosts = _hosts(read_certificate(files.certificate)) if renewed else HOSTS
+        hosts = _read_hosts(read_certificate(files.certificate)) if renewed else HOSTS
     if days < 1:
-        raise ValueError(f"a certificate must be good for 1 day or more, got {days}")
-    names = _alternatives(hosts)
+        raise ValueError(f"a certificate must be valid for 1 day or more, got {days}")
+    names = _alternative_names(hosts)
     authority_key = folder / f"{AUTHORITY}.key"
     if not (files.authority.exists() and authority_key.exists()):
         raise ValueError(f"there is no authority in {folder}: run posse certs init first")
@@ -105,15 +109,18 @@ def issue(
     if authority.public_key() != signer.public_key():
         raise ValueError(f"{authority_key} is not the key of {files.authority}")
     # no chain is good for longer than its authority
-    asked = timedelta(days=min(days, AUTHORITY_DAYS))
-    lifetime = min(asked, authority.not_valid_after_utc - datetime.now(UTC))
+    requested = timedelta(days=min(days, AUTHORITY_DAYS))
+    lifetime = min(requested, authority.not_valid_after_utc - datetime.now(UTC))
     if lifetime <= timedelta(0):
         raise ValueError(f"{files.authority} has expired: run posse certs init --force")
     key = Ed25519PrivateKey.generate()
-    certificate = _certificate(name, key, common_name(authority), signer, lifetime, names)
-    if len(encoded(certificate)) > LARGEST:
-        raise ValueError(f"a certificate has at most {LARGEST:,} bytes: give it fewer hosts")
-    _write(files, certificate, key, force)
+    certificate = _sign_certificate(name, key, common_name(authority), signer, lifetime, names)
+    # It goes along with every message, so that many hosts would cost bandwidth for ever.
+    if len(encode_certificate(certificate)) > MOST_CERTIFICATE_BYTES:
+        raise ValueError(
+            f"a certificate has at most {MOST_CERTIFICATE_BYTES:,} bytes: give it fewer hosts"
+        )
+    _write_pair(files, certificate, key, force)
     return files
 
 
@@ -145,23 +152,23 @@ def read_key(path: Path) -> Ed25519PrivateKey:
 
 
 def common_name(certificate: x509.Certificate) -> str:
-    """The name a certificate speaks for."""
+    """Return the name that a certificate is issued to."""
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     if len(names) != 1:
         raise ValueError("a certificate must have exactly one common name")
     return str(names[0].value)
 
 
-def vouched(
+def is_valid_under(
     certificate: x509.Certificate, *authorities: x509.Certificate, now: datetime | None = None
 ) -> bool:
-    """Whether an authority signed a certificate, and it is good at a time (now, if none given)."""
+    """Whether an authority signed a certificate, and it is valid at a time (default: now)."""
     now = now or datetime.now(UTC)
     good = certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
-    return good and any(_issued(certificate, authority) for authority in authorities)
+    return good and any(_is_issued_by(certificate, authority) for authority in authorities)
 
 
-def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
@@ -169,8 +176,8 @@ def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     return True
 
 
-def check_files(name: str, files: Files) -> None:
-    """Refuse what no neighbour would accept, and say so here, where it can be put right."""
+def check_files(name: str, files: CertificateFiles) -> None:
+    """Refuse files that no neighbour would accept, here, where they can be corrected."""
     for path in (files.authority, files.certificate, files.key):
         if not path.exists():
             command = "init" if path == files.authority else f"issue {name}"
@@ -188,14 +195,14 @@ def check_files(name: str, files: Files) -> None:
             f"{files.certificate} is not valid before {certificate.not_valid_before_utc}, and here "
             f"it is {now:%Y-%m-%d %H:%M:%S%z}: set this machine's clock, or {again}"
         )
-    if not vouched(certificate, *read_authorities(files.authority)):
+    if not is_valid_under(certificate, *read_authorities(files.authority)):
         raise ValueError(f"{files.authority} did not sign {files.certificate}: {again}")
     if read_key(files.key).public_key() != certificate.public_key():
         raise ValueError(f"{files.key} is not the key of {files.certificate}: {again}")
-    if (size := len(encoded(certificate))) > LARGEST:
+    if (size := len(encode_certificate(certificate))) > MOST_CERTIFICATE_BYTES:
         raise ValueError(
-            f"{files.certificate} has {size:,} bytes, but neighbours accept at most {LARGEST:,}: "
-            f"{again} with fewer hosts"
+            f"{files.certificate} has {size:,} bytes, and neighbours accept "
+            f"{MOST_CERTIFICATE_BYTES:,}: {again} with fewer hosts"
         )
 
 
@@ -208,19 +215,19 @@ def check_private(path: Path) -> None:
 
 
 def host_problem(certificate: x509.Certificate, listen: str) -> str | None:
-    """Why neighbours may refuse a certificate at the address where its agent listens, if at all.
+    """Return why neighbours may refuse a certificate at the address where its agent listens.
 
-    An address may have a name and a name an address, so that only what cannot be is told.
+    An address may have a name and a name an address, so only certain mismatches are reported.
     """
-    hosts = _hosts(certificate)
+    hosts = _read_hosts(certificate)
     host = listen.rpartition(":")[0].strip("[]")
-    local = [each for each in hosts if _is_local(each)]
-    elsewhere = [each for each in hosts if not _is_local(each)]
+    local = [name for name in hosts if _is_local(name)]
+    elsewhere = [name for name in hosts if not _is_local(name)]
     if host in hosts or (local if _is_local(host) else elsewhere):
         return None
     return (
-        f"the certificate is for {', '.join(hosts)}, and {listen} is none of them: neighbours that "
-        "call there will refuse it"
+        f"the certificate is for {', '.join(hosts)}, not for {listen}: neighbours that dial "
+        "there will refuse it"
     )
 
 
@@ -232,25 +239,25 @@ def _is_local(host: str) -> bool:
         return host == "localhost"
 
 
-def encoded(certificate: x509.Certificate) -> bytes:
-    """A certificate as it is sent."""
+def encode_certificate(certificate: x509.Certificate) -> bytes:
+    """Return the bytes of a certificate as it is sent."""
     return certificate.public_bytes(Encoding.DER)
 
 
-def received(
+def decode_certificate(
     raw: bytes, authorities: Sequence[x509.Certificate]
 ) -> tuple[str, x509.Certificate] | None:
-    """A certificate that was sent, and the name it vouches for, even if it has ended since."""
+    """Return a received certificate and its name, even if it has expired since; else None."""
     try:
         certificate = x509.load_der_x509_certificate(raw)
         begin = certificate.not_valid_before_utc
-        good = vouched(certificate, *authorities, now=begin)
+        good = is_valid_under(certificate, *authorities, now=begin)
         return (common_name(certificate), certificate) if good else None
-    except Exception:  # a stranger's bytes: the parser has many ways to say no
+    except Exception:  # untrusted bytes: the parser raises many kinds of errors
         return None
 
 
-def verify(certificate: x509.Certificate, content: bytes, signature: bytes) -> bool:
+def verify_signature(certificate: x509.Certificate, content: bytes, signature: bytes) -> bool:
     """Whether the holder of a certificate signed these bytes."""
     key = certificate.public_key()
     if not isinstance(key, Ed25519PublicKey):
@@ -262,14 +269,14 @@ def verify(certificate: x509.Certificate, content: bytes, signature: bytes) -> b
     return True
 
 
-def _hosts(certificate: x509.Certificate) -> list[str]:
-    """The hosts at which an agent answers, as its certificate has them."""
+def _read_hosts(certificate: x509.Certificate) -> list[str]:
+    """Return the hosts of an agent, as its certificate has them."""
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return [str(name.value) for name in names]
 
 
-def _alternatives(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
-    """The hosts at which an agent answers, as addresses where they are such."""
+def _alternative_names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
+    """Return the hosts of an agent, as IP addresses where they are such."""
     names: list[x509.GeneralName] = []
     for host in dict.fromkeys(hosts):
         try:
@@ -286,7 +293,7 @@ def _alternatives(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
     return x509.SubjectAlternativeName(names)
 
 
-def _certificate(
+def _sign_certificate(
     name: str,
     key: Ed25519PrivateKey,
     issuer: str,
@@ -311,11 +318,11 @@ def _certificate(
     issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     builder = (
         x509.CertificateBuilder()
-        .subject_name(_named(name))
-        .issuer_name(_named(issuer))
+        .subject_name(_x509_name(name))
+        .issuer_name(_x509_name(issuer))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(min(now, now + lifetime) - EARLY)
+        .not_valid_before(min(now, now + lifetime) - CLOCK_TOLERANCE)
         .not_valid_after(now + lifetime)
         # no certificate below an agent's, which could speak for others
         .add_extension(x509.BasicConstraints(authority, 0 if authority else None), critical=True)
@@ -330,12 +337,12 @@ def _certificate(
     return builder.sign(signer, None)
 
 
-def _named(name: str) -> x509.Name:
+def _x509_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _write(
-    files: Files, certificate: x509.Certificate, key: Ed25519PrivateKey, force: bool
+def _write_pair(
+    files: CertificateFiles, certificate: x509.Certificate, key: Ed25519PrivateKey, force: bool
 ) -> None:
     """Write a key and its certificate, both or neither."""
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -356,18 +363,19 @@ def _write(
                 os.replace(draft, path)
             else:
                 os.link(draft, path)  # which, unlike a rename, never takes another's place
+                # Remembered to be removed again if the second file fails: both files or neither.
                 placed.append(path)
     except BaseException as error:
-        _remove(placed)
+        _remove_files(placed)
         if isinstance(error, FileExistsError):  # made by another since we looked
             raise ValueError(f"{error.filename2} exists: use --force to replace it") from None
         raise
     finally:
-        _remove(drafts.values())
+        _remove_files(drafts.values())
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that only `mode` lets read, from its first byte."""
+    """Write a new file that has this mode from its first byte."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
@@ -375,7 +383,7 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
         os.fsync(file.fileno())
 
 
-def _remove(paths: Iterable[Path]) -> None:
+def _remove_files(paths: Iterable[Path]) -> None:
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

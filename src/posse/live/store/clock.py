@@ -43,6 +43,7 @@ class DecisionAges:
         marks = self._marks
         if not marks or steady - marks[-1].monotonic >= seconds / MARKS_PER_WINDOW:
             marks.append(_Mark(newest, steady, now))
+        # The first mark is the newest one that is old enough: older marks tell nothing more.
         while len(marks) > 1 and steady - marks[1].monotonic >= seconds:
             marks.popleft()
         if steady - marks[0].monotonic >= seconds:
@@ -50,6 +51,8 @@ class DecisionAges:
             # the number alone would do; the time keeps the search in the index to the oldest
             return marks[0].number, min(now - seconds, marks[0].now)
         if self._at_start is not None:
+            # By elapsed time since the start, so that a wall clock that jumps ahead makes nothing
+            # older.
             latest = min(now, self._at_start.now + steady - self._at_start.monotonic)
             return self._at_start.number, latest - seconds
         return 0, now - seconds

@@ -48,6 +48,8 @@ class StoreFile:
         except OSError as error:
             raise ValueError(f"{path} cannot be opened: {error.strerror}") from error
         try:
+            # The order matters. The lock file comes first, so that two processes cannot create the
+            # database at once; then the database is locked; only then it is read and checked.
             if not target.exists():
                 schema.create_file(target)
             place.lock_database()
@@ -90,6 +92,8 @@ class StoreFile:
                 lambda: self.connection.execute(query, values).fetchall(), False
             )
         self.check_process()
+        # A connection of its own: views read the last commit (WAL) and never wait for a writer's
+        # sync.
         with self._reading:
             try:
                 return self._reader.execute(query, values).fetchall()

@@ -147,12 +147,16 @@ class FileLock:
 
     def check_location(self) -> None:
         """Raise if database or lock file was moved, removed, replaced or given a second name."""
+        # Once lost, always lost: files that come back later may lack commits made meanwhile, so
+        # only a restart, which reads them again, helps.
         if not self._lost:
             try:
                 lock, database = (os.stat(name) for name in self._names)
             except OSError as error:
                 self._lost = f"{error.filename} cannot be found"
             else:
+                # A device and an inode identify a file, a path does not: after `mv` or a restore
+                # from a copy the path may name a file that another agent can lock (split brain).
                 if (database.st_dev, database.st_ino) != self._inodes[self.path]:
                     self._lost = f"{self.path} was replaced by another file"
                 elif (lock.st_dev, lock.st_ino) != self._inodes[self._lock_path]:

@@ -79,6 +79,9 @@ class Writer:
         self.participants = hooks
         self._disk = disk
         self._check_file_location = place
+        # Invariant: at most one thread is between `_busy = True` and `_pass_turn`, and only this
+        # thread writes. A job is done only after its commit, so that a caller that returns has what
+        # was promised: memory and disk agree, and the disk is synced if the job was durable.
         self._turn = threading.Condition()
         self._busy = False
         self._closed = False
@@ -149,6 +152,8 @@ class Writer:
                     self.participants.before_commit()
                 finally:
                     self._owner = None
+            # Work within asked for the disk after the mode was chosen. The sync of this second
+            # commit covers all earlier ones in the log.
             if self._must_reach_disk and self.ahead_of_disk:
                 with self._attempt_commit(durable=True):
                     self.connection.execute(FLUSH)
@@ -241,6 +246,8 @@ class Writer:
             self._rewrite_suspect_log()
             self._disk.begin(self.connection)
             yield
+            # Checked after the work and right before COMMIT: if the file was replaced meanwhile,
+            # another agent may own the path by now (split brain), and nothing may be acknowledged.
             self._check_file_location()
             self._disk.commit(self.connection, durable)
             committed = True
@@ -254,6 +261,7 @@ class Writer:
             if not committed:
                 with suppress(sqlite3.Error):  # SQLite may have rolled back by itself
                     self.connection.execute("ROLLBACK")
+            # Only now the outcome is known: memory follows the disk, never the reverse.
             self.participants.after_commit(committed)
 
     def _set_durability(self, durable: bool) -> None:

@@ -197,6 +197,8 @@ class Store:
                 "ORDER BY time LIMIT ?)",
                 (self._number, before, last, CHUNK_DECISIONS),
             ).rowcount
+            # SQLite gives the number of a deleted newest row to the next row: marks of ages, which
+            # rely on rising numbers, would then call a new decision old.
             if deleted and execute(NEWEST).fetchone() != (newest,):
                 self.file.forget_numbers()
             return deleted

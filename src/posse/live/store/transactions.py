@@ -96,6 +96,9 @@ class ParticipantState:
 
     def is_void(self, decision: DecisionRecord) -> bool:
         """Whether an open decision may have been counted in another future of this agent."""
+        # A store restored from an older copy may have had another future: its open decisions may
+        # have been settled and sent to neighbours there. Counting them again would count them
+        # twice.
         through = 0 if self._participant is None else self._participant.void_through
         return 0 < through >= decision.made
 
@@ -122,6 +125,8 @@ class ParticipantState:
     def before_commit(self) -> None:
         """Add the changes of the participant to the commit."""
         if self._participant is not None:
+            # Only changed parts are written: the state grows with the number of agents, and a
+            # commit should cost as much as its rewards.
             for part, value in self._participant.changes().items():
                 self._written[part] = None if value is None else encode_json(value)
             self.write_parts(self._written)

@@ -141,7 +141,7 @@ def test_an_experiment_that_goes_away_while_it_is_watched(two, watch):
     page.shows("#notes", "/two/decisions")
     page.allowed.append("404")
     node.reload(two.read_settings(data("paris", ["one"])))
-    page.shows("#notice", "Gone", "there is no experiment 'two' here, name one of one")
+    page.shows("#notice", "Gone", "unknown experiment 'two': this agent runs one")
     assert viewers(two.urls["paris"]) == 0
     page.find("#notice a").click()
     page.shows("#who", "paris")
@@ -152,7 +152,7 @@ def test_an_agent_that_says_nothing_of_itself_is_neither_there_nor_gone(tmp_path
     """As one of an older Posse, whose evidence comes by way of others."""
     settings = {name: data(name, ("one",)) for name in ("berlin", "paris", "rome")}
     with world(tmp_path, **settings) as made:
-        made.nodes["rome"]._show_presence = lambda now: None
+        made.nodes["rome"]._send_statuses = lambda now: None
         made.visit("rome", "one", 3)
         made.tick(6)
         page = watch(made.urls["berlin"])

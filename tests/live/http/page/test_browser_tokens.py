@@ -74,7 +74,7 @@ def test_operators_pin_pause_and_resume(closed, watch):
     assert page.shown(".arms button") == []
     typed(page, OPERATORS)
     page.shows("#mode", "operator")
-    controls = closed.nodes["berlin"].experiment().controlled
+    controls = closed.nodes["berlin"].experiment().control_status
     assert page.shown(".arms button") == ["Pin", "Pause"] * 2
     red = '.arms tr[data-key="red"]'
     for button, state in [
@@ -103,4 +103,4 @@ def test_an_order_that_is_refused_is_told(closed, watch):
     page.allowed.append("401")
     page.find('.arms tr[data-key="red"] button[data-act=pin]').click()
     page.shows("#told", "not the operators' token")
-    assert closed.nodes["paris"].experiment().controlled()["pinned"] is None
+    assert closed.nodes["paris"].experiment().control_status()["pinned"] is None

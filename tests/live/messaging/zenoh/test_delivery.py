@@ -12,7 +12,7 @@ import zenoh
 
 from posse.live.messaging.transport import Transport
 from posse.live.security import certificates
-from posse.live.security.certificates import Files
+from posse.live.security.certificates import CertificateFiles
 from tests.live.loopback import SOON, wait_until
 from tests.live.messaging.zenoh.world import World, proof
 
@@ -47,11 +47,11 @@ def test_one_end_that_dials_is_enough(folder, dials):
 
 def test_agents_of_an_old_and_a_new_authority_hear_each_other(world, tmp_path):
     certificates.create_authority(tmp_path)
-    certificates.issue(tmp_path, "b")
+    certificates.issue_certificate(tmp_path, "b")
     both = tmp_path / "both.pem"
     both.write_bytes((tmp_path / "ca.pem").read_bytes() + (world.folder / "ca.pem").read_bytes())
     for name, home in (("a", world.folder), ("b", tmp_path)):
-        world.agent(name, files=Files(both, home / f"{name}.pem", home / f"{name}.key"))
+        world.agent(name, files=CertificateFiles(both, home / f"{name}.pem", home / f"{name}.key"))
     world.wait_connected()
     world.honest_pair_works()
 
@@ -87,11 +87,12 @@ def test_gone_and_back(world):
 CHILD = """
 import sys, time
 from pathlib import Path
-from posse.live.security.certificates import Files
+from posse.live.security.certificates import CertificateFiles
 from posse.live.messaging.transport.zenoh import ZenohTransport
 
 folder, ours, theirs = sys.argv[1:]
-b = ZenohTransport("b", {"a": theirs}, listen=ours, files=Files.of(Path(folder), "b"))
+files = CertificateFiles.in_folder(Path(folder), "b")
+b = ZenohTransport("b", {"a": theirs}, listen=ours, files=files)
 b.start(lambda peer, payload: b.send(peer, b"%d" % len(payload)))
 time.sleep(60)
 """
@@ -112,11 +113,11 @@ def test_links_that_end_without_an_event_are_found(world):
     a, b = world.pair()
     world.honest_pair_works()
     gone = "session", "tls/127.0.0.1:1", "tls/127.0.0.1:2"
-    a._account({gone: "b"}, set())
+    a._update_links({gone: "b"}, set())
     assert a.connected() == {"b": True}
     assert gone not in a._links
     assert a._links  # those that are there are not taken for ended
-    a._account({gone: "b"}, set())
+    a._update_links({gone: "b"}, set())
     b.close()
     wait_until(lambda: a.connected() == {"b": False})
 

@@ -12,7 +12,7 @@ from functools import partial
 import zenoh
 
 from posse.live.messaging.transport import zenoh_settings as settings
-from posse.live.messaging.transport.zenoh import CERTIFICATES
+from posse.live.messaging.transport.zenoh import MOST_CERTIFICATES
 from posse.live.messaging.transport.zenoh_settings import TLS_WAIT
 from tests.live.loopback import SOON, issue_for, wait_until
 from tests.live.messaging.zenoh.world import World, proof
@@ -40,11 +40,11 @@ def test_attachments_are_refused_before_they_are_kept(world):
         publisher.put(b"", attachment=number.to_bytes(4) * 1000)
     publisher.put(b"", attachment=None)
     publisher.put(b"", attachment=proof(world.folder, "mallory"))
-    wait_until(lambda: a.refusals["no certificate"] == 52)
-    assert a.refusals["a certificate that is too large"] == 150
+    wait_until(lambda: a.refusals["certificate_missing"] == 52)
+    assert a.refusals["certificate_too_large"] == 150
     assert resident() - before < 60  # two threads' buffers, not 150 MB
-    assert list(a._seen) == ["b"]
-    assert list(a._seen["b"]) == [certificate]
+    assert list(a._certificates_seen) == ["b"]
+    assert list(a._certificates_seen["b"]) == [certificate]
     assert {payload for _, payload in world.heard["a"]} == {b"x"}
 
 
@@ -58,32 +58,32 @@ def test_few_certificates_of_a_neighbour_are_kept(world):
         publisher.put(payload, attachment=certificate)
         return ("b", payload) in world.heard["a"]
 
-    for number in range(3 * CERTIFICATES):
+    for number in range(3 * MOST_CERTIFICATES):
         issue_for(world.folder, "b", timedelta(hours=1), f"b{number}")
         said = partial(heard, b"%d" % number, proof(world.folder, f"b{number}"))
         wait_until(said)
-    assert len(a._seen["b"]) <= CERTIFICATES
+    assert len(a._certificates_seen["b"]) <= MOST_CERTIFICATES
     issue_for(world.folder, "b", timedelta(seconds=-5), "ended")
     publisher.put(b"late", attachment=proof(world.folder, "ended"))
     publisher.put(bytes(1_000_001), attachment=proof(world.folder, "b0"))
     wait_until(lambda: sum(a.refusals.copy().values()) == 2)
-    assert a.refusals.copy() == {"a certificate that ended": 1, "too large": 1}
+    assert a.refusals.copy() == {"certificate_expired": 1, "message_too_large": 1}
 
 
 FLOOD = """
 import sys, json, time, zenoh
 from pathlib import Path
-from posse.live.security.certificates import Files, encoded, read_certificate
-from posse.live.messaging.transport.zenoh_settings import settings
+from posse.live.security.certificates import CertificateFiles, encode_certificate, read_certificate
+from posse.live.messaging.transport.zenoh_settings import session_settings
 
 folder, there = Path(sys.argv[1]), sys.argv[2]
-files = Files.of(folder, "b")
-wanted = settings("b", ["a"], "default", [], [there], files)
+files = CertificateFiles.in_folder(folder, "b")
+wanted = session_settings("b", ["a"], "default", [], [there], files)
 session = zenoh.open(zenoh.Config.from_json5(json.dumps(wanted)))
 publisher = session.declare_publisher(
     "posse/default/b/a", congestion_control=zenoh.CongestionControl.BLOCK
 )
-certificate = encoded(read_certificate(files.certificate))
+certificate = encode_certificate(read_certificate(files.certificate))
 while not publisher.matching_status.matching:
     time.sleep(0.01)
 sent, last = 0, time.monotonic()

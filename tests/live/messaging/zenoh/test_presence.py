@@ -6,11 +6,11 @@ import time
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.membership.heartbeats import SOONEST
-from posse.live.node import Node
+from posse.live.membership.heartbeats import LEAST_STATUS_SECONDS
 from posse.live.store import Store
 from tests.live.loopback import wait_until
 from tests.live.messaging.zenoh.test_delivery import CHILD
+from tests.live.single import single_node
 
 SOON = 3.0  # seconds: what people are promised
 
@@ -21,7 +21,7 @@ def test_a_killed_neighbour_is_down_within_three_seconds(world, tmp_path):
     store = Store.open(tmp_path / "a.db", fingerprint=agent.fingerprint)
     passed = [0.0]
     clock = lambda: time.time() + passed[0]  # noqa: E731
-    node = Node(agent, store, transport, neighbours=["b"], clock=clock)
+    node = single_node(agent, store, transport, neighbours=["b"], clock=clock)
     addresses = world.addresses["b"], world.addresses["a"]
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(world.folder), *addresses])
 
@@ -39,9 +39,9 @@ def test_a_killed_neighbour_is_down_within_three_seconds(world, tmp_path):
             time.sleep(0.01)
         assert state() == "down"
         assert node.network()["links"] == [{"a": "a", "b": "b", "state": "down", "lag": None}]
-        passed[0] = SOONEST
+        passed[0] = LEAST_STATUS_SECONDS
         node.tick()
-        assert node.presence.held()["a"].status.neighbours == (("b", False, -1),)
+        assert node.presence.statuses()["a"].status.neighbours == (("b", False, -1),)
     finally:
         child.kill()
         child.wait()

@@ -8,8 +8,8 @@ import pytest
 import zenoh
 
 from posse.live.messaging.transport.zenoh import Router, ZenohTransport
-from posse.live.messaging.transport.zenoh_settings import settings
-from posse.live.security.certificates import Files
+from posse.live.messaging.transport.zenoh_settings import session_settings
+from posse.live.security.certificates import CertificateFiles
 from tests.live.loopback import free_addresses, wait_until
 from tests.live.messaging.zenoh.world import shout
 
@@ -27,13 +27,13 @@ class World:
         self.agents = {}
 
     def router(self, *agents):
-        files = Files.of(self.folder, "hub")
+        files = CertificateFiles.in_folder(self.folder, "hub")
         made = Router("hub", agents or "ab", listen=self.address, files=files, network="default")
         self.open.append(made)
         return made
 
     def agent(self, name, router="hub"):
-        files = Files.of(self.folder, name)
+        files = CertificateFiles.in_folder(self.folder, name)
         made = ZenohTransport(name, {PEER[name]: None}, files=files, router=(router, self.address))
         self.open.append(made)
         self.agents[name] = made
@@ -45,8 +45,10 @@ class World:
 
     def stranger(self, name, **changes):
         """A session with a valid certificate that obeys no rules of its own."""
-        files = Files.of(self.folder, name)
-        wanted = settings(name, [], "default", [], [self.address], files, router="hub") | changes
+        files = CertificateFiles.in_folder(self.folder, name)
+        wanted = (
+            session_settings(name, [], "default", [], [self.address], files, router="hub") | changes
+        )
         wanted["access_control"] = {"enabled": False}
         session = zenoh.open(zenoh.Config.from_json5(json.dumps(wanted)))
         self.open.append(session)
@@ -86,19 +88,19 @@ def test_a_router_that_comes_late_goes_and_comes_back(world, caplog):
     a, _ = world.pair()
     assert time.monotonic() - begun < 10  # nobody waits for it
     assert a.connected() == {"b": False}
-    wait_until(lambda: "the router hub is not reached" in caplog.text)
+    wait_until(lambda: "cannot reach the router hub" in caplog.text)
     router = world.router()
     world.works()
-    wait_until(lambda: caplog.text.count("the router hub is reached") == 2)  # by both
+    wait_until(lambda: caplog.text.count("connected to the router hub") == 2)  # by both
     router.close()
     wait_until(lambda: a.connected() == {"b": False})
-    wait_until(lambda: caplog.text.count("the router hub is gone") == 2)
+    wait_until(lambda: caplog.text.count("lost the router hub") == 2)
     a.send("b", b"into the void")
     world.router()
     world.works()
-    wait_until(lambda: caplog.text.count("the router hub is reached") == 4)
+    wait_until(lambda: caplog.text.count("connected to the router hub") == 4)
     a.close()
-    assert caplog.text.count("the router hub is gone") == 2  # we went, not the router
+    assert caplog.text.count("lost the router hub") == 2  # we went, not the router
 
 
 def test_agents_end_while_there_is_no_router(world):
@@ -158,6 +160,9 @@ def test_another_router_is_not_believed(world):
     [{"listen": "127.0.0.1:0"}, {"neighbours": {"b": "127.0.0.1:1"}}, {"insecure": True}],
 )
 def test_what_does_not_go_with_a_router(folder, options):
-    options = {"neighbours": {"b": None}, "files": Files.of(folder, "a")} | options
+    options = {
+        "neighbours": {"b": None},
+        "files": CertificateFiles.in_folder(folder, "a"),
+    } | options
     with pytest.raises(ValueError, match="with the router hub"):
         ZenohTransport("a", router=("hub", "127.0.0.1:1"), **options)

@@ -12,7 +12,7 @@ import pytest
 
 from posse.live.messaging.transport.zenoh import ZenohTransport
 from posse.live.security import certificates
-from posse.live.security.certificates import Files
+from posse.live.security.certificates import CertificateFiles
 from tests.live.loopback import SOON, certified, free_addresses, issue_for
 
 
@@ -20,7 +20,10 @@ from tests.live.loopback import SOON, certified, free_addresses, issue_for
     ("options", "sentence"),
     [
         ({}, "give the files of a certificate"),
-        ({"insecure": True, "listen": "0.0.0.0:7447"}, r"stays on 127\.0\.0\.1, got 0\.0\.0\.0"),
+        (
+            {"insecure": True, "listen": "0.0.0.0:7447"},
+            r"must listen on 127\.0\.0\.1, got 0\.0\.0\.0",
+        ),
         ({"insecure": True, "neighbours": {"b": "example.org:1"}}, "got example.org:1"),
         ({"insecure": True, "listen": "127.0.0.1"}, "an address is host:port"),
         ({"insecure": True, "listen": "127.0.0.1:70000"}, "an address is host:port"),
@@ -42,14 +45,16 @@ def test_files_that_nobody_would_accept_are_refused_here(folder, tmp_path, monke
             ZenohTransport("a", {"b": None}, files=files).start(lambda *_: None)
         assert "posse certs issue a" in str(caught.value)
 
-    good = Files.of(folder, "a")
+    good = CertificateFiles.in_folder(folder, "a")
     certificates.create_authority(tmp_path)
-    refused(Files.of(tmp_path, "a"), "there is no file")
-    refused(Files.of(folder, "b"), "is not the certificate of a")
-    refused(Files(good.authority, good.certificate, folder / "b.key"), "is not the key of")
-    refused(Files(tmp_path / "ca.pem", good.certificate, good.key), "did not sign")
+    refused(CertificateFiles.in_folder(tmp_path, "a"), "there is no file")
+    refused(CertificateFiles.in_folder(folder, "b"), "is not the certificate of a")
+    refused(
+        CertificateFiles(good.authority, good.certificate, folder / "b.key"), "is not the key of"
+    )
+    refused(CertificateFiles(tmp_path / "ca.pem", good.certificate, good.key), "did not sign")
     refused(issue_for(folder, "a", timedelta(seconds=-9), "old"), "has expired")
-    monkeypatch.setattr(certificates, "EARLY", timedelta(hours=-2))
+    monkeypatch.setattr(certificates, "CLOCK_TOLERANCE", timedelta(hours=-2))
     refused(issue_for(folder, "a", timedelta(hours=9), "early"), "is not valid before .* clock")
 
 
@@ -60,7 +65,7 @@ def test_a_key_that_others_may_read_is_refused(tmp_path, mode):
     certified(tmp_path, "a")
     key = tmp_path / "a.key"
     key.chmod(mode)
-    agent = ZenohTransport("a", {"b": None}, files=Files.of(tmp_path, "a"))
+    agent = ZenohTransport("a", {"b": None}, files=CertificateFiles.in_folder(tmp_path, "a"))
     with pytest.raises(ValueError, match=f"run chmod 600 {key}"):
         agent.start(lambda *_: None)
     key.chmod(0o400)
@@ -70,12 +75,14 @@ def test_a_key_that_others_may_read_is_refused(tmp_path, mode):
 
 def test_a_certificate_for_other_hosts_is_said_at_its_own_agent(tmp_path, caplog):
     certified(tmp_path)
-    certificates.issue(tmp_path, "a", ["a.example.org"])
+    certificates.issue_certificate(tmp_path, "a", ["a.example.org"])
     (address,) = free_addresses(1)
-    agent = ZenohTransport("a", {"b": None}, listen=address, files=Files.of(tmp_path, "a"))
+    agent = ZenohTransport(
+        "a", {"b": None}, listen=address, files=CertificateFiles.in_folder(tmp_path, "a")
+    )
     agent.start(lambda *_: None)
     agent.close()
-    assert f"the certificate is for a.example.org, and {address} is none of them" in caplog.text
+    assert f"the certificate is for a.example.org, not for {address}" in caplog.text
 
 
 def test_closing_where_no_thread_can_start(world, monkeypatch):
@@ -96,7 +103,10 @@ def test_closing_where_no_thread_can_start(world, monkeypatch):
 def test_an_address_in_use_is_said_in_one_line(world):
     world.agent("a")
     again = ZenohTransport(
-        "a", {"b": None}, listen=world.addresses["a"], files=Files.of(world.folder, "a")
+        "a",
+        {"b": None},
+        listen=world.addresses["a"],
+        files=CertificateFiles.in_folder(world.folder, "a"),
     )
     with pytest.raises(ValueError, match=f"a cannot listen on {world.addresses['a']}") as caught:
         again.start(lambda *_: None)
@@ -114,7 +124,7 @@ def test_closing_is_prompt_and_for_good(world):
     a.send("b", b"dropped")
     with pytest.raises(RuntimeError, match="was started before"):
         a.start(lambda *_: None)
-    unstarted = ZenohTransport("c", {}, files=Files.of(world.folder, "a"))
+    unstarted = ZenohTransport("c", {}, files=CertificateFiles.in_folder(world.folder, "a"))
     unstarted.close()
 
 
@@ -128,11 +138,11 @@ def test_closing_while_dialling_is_prompt(world):
 HANGING = """
 import sys, time
 from pathlib import Path
-from posse.live.security.certificates import Files
+from posse.live.security.certificates import CertificateFiles
 from posse.live.messaging.transport.zenoh import ZenohTransport
 
 folder, there = sys.argv[1:]
-a = ZenohTransport("a", {"b": there}, files=Files.of(Path(folder), "a"))
+a = ZenohTransport("a", {"b": there}, files=CertificateFiles.in_folder(Path(folder), "a"))
 a.start(print)
 time.sleep(0.5)
 start = time.monotonic()

@@ -7,7 +7,7 @@ import pytest
 import zenoh
 
 from posse.live.security import certificates
-from posse.live.security.certificates import Files
+from posse.live.security.certificates import CertificateFiles
 from tests.live.loopback import issue_for, wait_until
 from tests.live.messaging.zenoh.world import World, proof, shout, tls
 
@@ -72,20 +72,20 @@ def test_a_message_without_a_certificate_that_is_good_now_is_not_heard(world):
 
 def test_another_authority_is_not_heard(world, tmp_path):
     certificates.create_authority(tmp_path)
-    theirs = tls(certificates.issue(tmp_path, "b"))
+    theirs = tls(certificates.issue_certificate(tmp_path, "b"))
     session = unheard(world, tls=theirs | {"verify_name_on_connect": False})
     assert session.info.links() == []
 
 
 def test_another_authority_that_trusts_ours_is_not_heard(world, tmp_path):
     certificates.create_authority(tmp_path)
-    files = certificates.issue(tmp_path, "b")
-    ours = Files(world.folder / "ca.pem", files.certificate, files.key)
+    files = certificates.issue_certificate(tmp_path, "b")
+    ours = CertificateFiles(world.folder / "ca.pem", files.certificate, files.key)
     assert unheard(world, tls=tls(ours)).info.links() == []
 
 
 def test_no_certificate_is_not_heard(world):
-    none = dict.fromkeys(tls(Files.of(world.folder, "b")))
+    none = dict.fromkeys(tls(CertificateFiles.in_folder(world.folder, "b")))
     none |= {"root_ca_certificate": str(world.folder / "ca.pem"), "enable_mtls": False}
     assert unheard(world, tls=none).info.links() == []
 
@@ -101,7 +101,7 @@ def test_an_expired_certificate_is_not_heard(world):
 
 
 def test_a_valid_certificate_does_not_speak_as_another(world):
-    session = unheard(world, tls=tls(Files.of(world.folder, "mallory")))
+    session = unheard(world, tls=tls(CertificateFiles.in_folder(world.folder, "mallory")))
     # the link is there: it is the access control that keeps it from speaking
     assert len(session.info.links()) == 1
 
@@ -110,7 +110,9 @@ def test_nor_does_it_at_the_address_of_another(world):
     world.agent("a")
     there = {"endpoints": [f"tls/{world.addresses['b']}"]}
     session = world.stranger(
-        tls=tls(Files.of(world.folder, "mallory")), listen=there, connect={"endpoints": []}
+        tls=tls(CertificateFiles.in_folder(world.folder, "mallory")),
+        listen=there,
+        connect={"endpoints": []},
     )
     wait_until(session.info.links)
     shout(session, world.folder)
@@ -123,11 +125,11 @@ def test_nor_does_it_with_the_session_id_of_another(folder, dialled, caplog):
     world = World(folder, b_dials=not dialled)
     try:
         a, b = world.pair()
-        mallory = tls(Files.of(folder, "mallory"))
+        mallory = tls(CertificateFiles.in_folder(folder, "mallory"))
         world.stranger(tls=mallory, id=str(b._session.info.zid()))
         if dialled:  # its link joins those of b, so that nobody can tell them apart any more
             wait_until(lambda: a.connected() == {"b": False})
-            wait_until(lambda: "of b and mallory claim to be one agent" in caplog.text)
+            wait_until(lambda: "of b and mallory claim one session" in caplog.text)
             heard = list(world.heard["a"])
             shout(world.sessions[0], world.folder)
             b.send("a", b"lost")

@@ -8,9 +8,9 @@ from itertools import chain
 import zenoh
 
 from posse.live.messaging.transport.zenoh import ZenohTransport
-from posse.live.messaging.transport.zenoh_settings import settings
+from posse.live.messaging.transport.zenoh_settings import session_settings
 from posse.live.security import certificates
-from posse.live.security.certificates import Files
+from posse.live.security.certificates import CertificateFiles
 from tests.live.loopback import free_addresses, wait_until
 
 
@@ -28,7 +28,7 @@ class World:
     def agent(self, name, receive=None, **options):
         (peer,) = {"a", "b"} - {name}
         address = self.addresses[peer] if self.dials[name] else None
-        options = {"files": Files.of(self.folder, name)} | options
+        options = {"files": CertificateFiles.in_folder(self.folder, name)} | options
         agent = ZenohTransport(name, {peer: address}, listen=self.addresses[name], **options)
         self.agents[name] = agent
         agent.start(receive or (lambda peer, payload: self.heard[name].append((peer, payload))))
@@ -45,7 +45,9 @@ class World:
 
     def stranger(self, protocol="tls", **changes):
         """A session that dials a and obeys no rules of its own."""
-        wanted = settings("b", ["a"], "default", [], [], Files.of(self.folder, "b"))
+        wanted = session_settings(
+            "b", ["a"], "default", [], [], CertificateFiles.in_folder(self.folder, "b")
+        )
         wanted["access_control"] = {"enabled": False}
         wanted["connect"]["endpoints"] = [f"{protocol}/{self.addresses['a']}"]
         wanted["transport"]["link"]["protocols"] = [protocol]
@@ -83,7 +85,7 @@ def tls(files):
 
 def proof(folder, name="b"):
     """The certificate that goes along with every message; it is no secret."""
-    return certificates.encoded(certificates.read_certificate(folder / f"{name}.pem"))
+    return certificates.encode_certificate(certificates.read_certificate(folder / f"{name}.pem"))
 
 
 def shout(session, folder, seconds=0.7, key="posse/default/b/a"):

@@ -5,10 +5,15 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from posse.lab.arena.players import list_players
-from posse.lab.arena.report_data import YOURS, ArenaReport, LeaderboardRow
-from posse.lab.arena.suite import PLAIN, load_suite
-from posse.lab.arena.tournament import choose_form
+from posse.lab.arena import (
+    PLAIN,
+    YOURS,
+    ArenaReport,
+    LeaderboardRow,
+    choose_form,
+    list_players,
+    load_suite,
+)
 from posse.lab.atomic_files import atomic_write
 from posse.lab.report.document import (
     Section,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from posse.lab.arena.report_data import (
+from posse.lab.arena import (
     ABSTRACT,
     BASELINE,
     BOUND,

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from posse.lab.paper import analysis as published
-from posse.lab.paper import analysis as rates
-from posse.lab.paper import claims
-from posse.lab.paper.report_data import ClaimReport, PanelReport, PaperProvenance, PaperReport
+from posse.lab.paper import (
+    AGREES,
+    BELOW,
+    DIFFERS,
+    FAILS,
+    FASTER,
+    HOLDS,
+    ONLY_PUBLISHED,
+    UNTESTED,
+    WHY_BELOW,
+    ClaimReport,
+    PanelReport,
+    PaperProvenance,
+    PaperReport,
+    summarise_agreement,
+)
 from posse.lab.report import curves
 from posse.lab.report.document import (
     Section,
@@ -34,14 +46,14 @@ from posse.lab.report.text import (
 
 _ASSETS = Path(__file__).parent.parent / "assets"
 _BADGES = {
-    claims.HOLDS: "good",
-    claims.FAILS: "bad",
-    claims.ONLY_PUBLISHED: "partly",
-    claims.BELOW: "partly",
-    rates.FASTER: "partly",
+    HOLDS: "good",
+    FAILS: "bad",
+    ONLY_PUBLISHED: "partly",
+    BELOW: "partly",
+    FASTER: "partly",
     "significant": "good",
-    published.AGREES: "good",
-    published.DIFFERS: "bad",
+    AGREES: "good",
+    DIFFERS: "bad",
 }
 
 
@@ -79,8 +91,8 @@ def _render_claims(
 ) -> Section:
     """Render the claims that were tested, with a tally; the others are folded away below."""
     # Some panels alone leave most claims untested: those would hide the verdicts.
-    tested = [row for row in rows if row.verdict != claims.UNTESTED]
-    untested = [row for row in rows if row.verdict == claims.UNTESTED]
+    tested = [row for row in rows if row.verdict != UNTESTED]
+    untested = [row for row in rows if row.verdict == UNTESTED]
     verdicts = [row.verdict for row in tested]
     tally = " ".join(
         _render_verdict(verdict, f": {verdicts.count(verdict)}")
@@ -90,7 +102,7 @@ def _render_claims(
     runs = max((panel.runs for panel in panels), default=0)
     parts = [render_paragraph(Html(tally), "tally"), _tabulate_claims(tested, panels)]
     if values:
-        parts.append(render_paragraph(f"{published.summarise_agreement(values, runs)}."))
+        parts.append(render_paragraph(f"{summarise_agreement(values, runs)}."))
     if untested:
         title = f"{count_things(len(untested), 'claim')} not tested here"
         parts.append(fold_content(title, _tabulate_claims(untested, panels)))
@@ -166,8 +178,8 @@ def _tabulate_curves(panel: PanelReport) -> Html:
         ]
         for row, growth in zip(panel.scoreboard.rows, panel.growth, strict=True)
     ]
-    is_below = any(growth.growth == rates.BELOW for growth in panel.growth)
-    explanation = render_paragraph(rates.WHY_BELOW, "quiet") if is_below else ""
+    is_below = any(growth.growth == BELOW for growth in panel.growth)
+    explanation = render_paragraph(WHY_BELOW, "quiet") if is_below else ""
     return Html(render_table("Final regret per agent", headers, rows) + explanation)
 
 

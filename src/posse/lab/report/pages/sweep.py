@@ -24,9 +24,7 @@ from posse.lab.report.document import (
 )
 from posse.lab.report.html import CellContent, Html, TableCell, render_element, render_table
 from posse.lab.report.scoreboard import ScoreRow
-from posse.lab.sweeps import figures as views
-from posse.lab.sweeps.figures import ALGORITHM, Dimension, list_dimensions
-from posse.lab.sweeps.grid import describe_cell
+from posse.lab.sweeps import ALGORITHM, Dimension, describe_cell, draw_plot, list_dimensions
 from posse.serialization.encode import collect_versions
 
 if TYPE_CHECKING:
@@ -93,7 +91,7 @@ def _render_regret(sweep: Sweep, folder: Path) -> Section:
             _save_figure(
                 folder,
                 f"regret-{number}" if len(choices) > 1 else "regret",
-                views.draw_plot(sweep, x, hue, row, where),
+                draw_plot(sweep, x, hue, row, where),
                 f"Final regret against {x}",
                 describe_cell(where),
             )

@@ -63,10 +63,13 @@ class ViewStreams:
     async def _list_views(self, after: int, wakeup: asyncio.Event) -> AsyncGenerator[bytes, None]:
         ended = False
         while not ended:
+            # Cleared before the views are read: a view recorded while they are sent wakes this
+            # viewer again.
             wakeup.clear()
             # read before the changes: the last view comes before the end
             ended = self._views.ended
             changes, after = self._views.changes_since(after)
+            # The empty comment is a heartbeat: it reveals a viewer that has disconnected.
             yield b"".join(b"data: %b\n\n" % change for change in changes) or b":\n\n"
             if not ended:
                 with suppress(TimeoutError):

@@ -61,6 +61,7 @@ class EventLoop:
         """Stop the loop after a last view."""
         self._calls.put(None)
         self._thread.join()
+        # Calls behind the None in the queue would never run, and their callers would wait forever.
         self._refuse_all()
         self.phase = ENDED
         if self.failure is None:
@@ -79,6 +80,7 @@ class EventLoop:
         """Run a function between two steps; a view of its outcome follows at once."""
         future: Future[Any] = Future()
         self._calls.put((work, future))
+        # The loop may have ended just before the call was queued: nobody else would refuse it.
         if not self._thread.is_alive():
             self._refuse_all()
         return future
@@ -123,6 +125,7 @@ class EventLoop:
         while True:
             now = time.monotonic()
             if self.paused:
+                # A pause owes no steps: afterwards the swarm does not hurry.
                 due = now
                 pause = None
             else:
@@ -227,6 +230,7 @@ class Demonstration:
         """Stop everything after a last view."""
         if self.event_loop is not None:
             self.event_loop.stop()
+            # A process stopped by SIGSTOP would not act on the request to end.
             self.event_loop.stage.resume_stopped()
         self.ring.close()
         self.swarm.stop()

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from posse.live.config.agent_settings import Settings, from_data
+from posse.live.config import AgentSettings, settings_from_data
 from posse.live.demo.fault_injection import AgentSnapshot, FaultInjector, Faults, take_snapshot
 from posse.live.demo.fleet import Fleet
 from posse.live.demo.memory import MemorySite
 from posse.live.demo.page.stage import TICK_SECONDS, VISITS_PER_SECOND, agent_data
 from posse.live.demo.site import AgentSite
 from posse.live.demo.visitors import Audience
-from posse.live.experiment.experiment import DEFAULT
+from posse.live.exchange.layouts import DEFAULT
 
 T = TypeVar("T")
 
@@ -87,6 +87,7 @@ class MemoryBackend:
 
     def kill_agent(self, name: str) -> None:
         """End an agent as a power failure would."""
+        # The next life of the agent must not start paused.
         self.resume_agent(name)
         self._agents[name].site.kill()
 
@@ -136,6 +137,7 @@ class MemoryBackend:
                 if visits:
                     with agent.site.open_visitor(DEFAULT) as visitor:
                         self._audience.visit(agent.site, DEFAULT, visitor, agent.random, _call_once)
+                # Exponential gaps: visitors arrive as a Poisson process.
                 agent.next_visit += agent.random.expovariate(VISITS_PER_SECOND)
             if agent.next_tick <= self.now:
                 agent.site.tick()
@@ -161,8 +163,8 @@ class MemoryBackend:
         self._agents[name] = SteppedAgent(site, injector, generator, next_visit, next_tick)
         return site
 
-    def _settings_of(self, name: str) -> Settings:
-        return from_data(agent_data(name, self._arms))
+    def _settings_of(self, name: str) -> AgentSettings:
+        return settings_from_data(agent_data(name, self._arms))
 
     def _set_paused(self, name: str, paused: bool) -> None:
         agent = self._agents[name]

@@ -14,7 +14,7 @@ from posse.live.demo.fault_injection import AgentSnapshot, Faults
 from posse.live.demo.page.stage import agent_data
 from posse.live.demo.processes import ProcessSite, free_ports, write_settings
 from posse.live.demo.site import AgentSite
-from posse.live.security import certificates
+from posse.live.security import create_authority, issue_certificate
 
 ANSWER_SECONDS = 0.3  # for the replies of all agents together
 
@@ -40,7 +40,7 @@ class ProcessBackend:
         self._agents: dict[str, AgentProcess] = {}
         self._links: list[tuple[str, str]] = []
         self._arms: list[str] = []
-        certificates.create_authority(folder / "certs")
+        create_authority(folder / "certs")
 
     @property
     def now(self) -> float:
@@ -53,6 +53,8 @@ class ProcessBackend:
         """Start agents that play these arms."""
         self._arms = list(arms)
         self._links = list(links)
+        # All agents get their ports first, because every settings file names those of the
+        # neighbours.
         for name in names:
             self._create_agent(name)
         for name in names:
@@ -120,7 +122,7 @@ class ProcessBackend:
         """Do nothing: time is real."""
 
     def _create_agent(self, name: str) -> AgentProcess:
-        certificates.issue(self._folder / "certs", name, ["127.0.0.1"])
+        issue_certificate(self._folder / "certs", name, ["127.0.0.1"])
         listen, http = (f"127.0.0.1:{port}" for port in free_ports(2))
         child = ChildProcess()
         file = self._folder / f"{name}.toml"

@@ -279,6 +279,7 @@ class Stage:
         missing = [arm for arm in ARMS if arm not in self.audience.means]
         if not missing:
             raise ValueError(f"there are {len(ARMS)} arms: no other is left")
+        # Visitors and twins come first: an agent that plays the arm at once needs its rewards.
         self.audience.add_arm(missing[0], ARMS[missing[0]])
         self.backend.set_arms(list(self.audience.means))
         return f"{missing[0]} added: {ARMS[missing[0]]:.0%} convert"
@@ -289,6 +290,7 @@ class Stage:
         for name, state in self.states.items():
             if state == KILLED:
                 self.start_agent(name)
+        # Cleared first, because the next line sends their faults to all agents anew.
         self.cut_links.clear()
         self.lose_messages(0.0)
 
@@ -314,6 +316,7 @@ class Stage:
 
     def _update_faults(self, names: Iterable[str]) -> None:
         for name in names:
+            # Both ends of a link get the cut, since each of them drops what it sends and receives.
             cut = frozenset(b if a == name else a for a, b in self.cut_links if name in (a, b))
             self.backend.set_faults(name, Faults(cut, self.loss))
 

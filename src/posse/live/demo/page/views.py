@@ -60,6 +60,8 @@ class RewardAuditor:
         total = counted = lost = 0
         for origin, count in acknowledged.items():
             total += count
+            # A reward counts once every running agent holds it. The bound by `count` is needed
+            # since agents may hold rewards that were acknowledged after the totals were noted.
             counted += (
                 min([count, *(holdings.get(origin, 0) for holdings in running_holdings)])
                 if running_holdings

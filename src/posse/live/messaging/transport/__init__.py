@@ -17,7 +17,7 @@ class Transport(Protocol):
 
     @property
     def refusals(self) -> Counts:
-        """Messages that were dropped before anybody read them, by reason."""
+        """Messages dropped before they were processed, by reason."""
 
     def start(self, receive: Receive) -> None:
         """Begin to call `receive(peer, payload)`, perhaps from another thread.
@@ -26,17 +26,17 @@ class Transport(Protocol):
         """
 
     def send(self, peer: str, payload: bytes) -> None:
-        """Send, without blocking, what may be dropped; too large a payload is a ValueError."""
+        """Send without blocking; a message may be dropped; too large a one is a ValueError."""
 
     def connected(self) -> dict[str, bool]:
         """The neighbours, and whether each can be reached now."""
 
     def close(self) -> None:
-        """End it all, for good; a second time does nothing."""
+        """Close it for good; a second call does nothing."""
 
 
 def check_size(payload: bytes, max_bytes: int) -> None:
-    """Refuse what is too large."""
+    """Refuse a payload that is too large."""
     if len(payload) > max_bytes:
         raise ValueError(
             f"a message may have {max_bytes:,} bytes, got {len(payload):,}: send it in parts"

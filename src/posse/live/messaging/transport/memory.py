@@ -70,13 +70,13 @@ class MemoryNetwork:
         self._groups = ()
 
     def transport(self, name: str) -> MemoryTransport:
-        """A transport for an agent, which may come again after it closed one."""
+        """Return a transport for an agent; a new one may follow a closed one."""
         if name not in self._neighbours:
             raise ValueError(f"{name!r} has no link in this network")
         return MemoryTransport(self, name)
 
     def step(self) -> int:
-        """Deliver what is due, answers not included, and say how many messages that was."""
+        """Deliver the messages that are due, answers not included; returns their number."""
         self.now += 1
         due = self._due.pop(self.now, [])
         if self.reorder:
@@ -85,7 +85,7 @@ class MemoryNetwork:
         for source, target, payload in due:
             transport = self._joined.get(target)
             # where a link broke, what was under way is lost
-            if transport is None or transport.receive is None or not self._passes(source, target):
+            if transport is None or transport.receive is None or not self._can_pass(source, target):
                 self.lost += 1
                 continue
             self.delivered += 1
@@ -103,19 +103,19 @@ class MemoryNetwork:
 
     def reaches(self, source: str, target: str) -> bool:
         """Whether a message sent now could arrive."""
-        return target in self._joined and self._passes(source, target)
+        return target in self._joined and self._can_pass(source, target)
 
-    def _passes(self, source: str, target: str) -> bool:
+    def _can_pass(self, source: str, target: str) -> bool:
         if target not in self._neighbours.get(source, ()):
             return False
-        return self._group(source) == self._group(target)
+        return self._group_of(source) == self._group_of(target)
 
-    def _group(self, name: str) -> int:
+    def _group_of(self, name: str) -> int:
         return next((i for i, group in enumerate(self._groups) if name in group), -1)
 
     def _send(self, source: str, target: str, payload: bytes) -> None:
         self.sent += 1
-        if not self._passes(source, target):
+        if not self._can_pass(source, target):
             self.lost += 1
             return
         for _ in range(2 if self._random.random() < self.duplication else 1):

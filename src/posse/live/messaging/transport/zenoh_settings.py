@@ -1,4 +1,4 @@
-"""The settings of an agent's zenoh session: what is off, what is allowed, and to whom."""
+"""The settings of an agent's zenoh session: what is off, what is allowed, and for whom."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from posse.live.messaging.transport import MAX_BYTES
-from posse.live.security.certificates import Files
+from posse.live.security import CertificateFiles
 
 LEASE = 4000  # milliseconds of silence after which a link counts as dead
 HANDSHAKE = 3000  # milliseconds a link may take to open; closing waits for those that do
@@ -22,54 +22,55 @@ QUEUE = 16  # batches of 48 kB, the most zenoh allows, so that most messages go 
 LONGEST_WAIT = 20_000  # microseconds that sending a large message may take when the queue is full
 
 
-def settings(
+def session_settings(
     name: str,
     neighbours: Sequence[str],
     network: str,
     listen: Sequence[str],
     connect: Sequence[str],
-    files: Files | None,
+    files: CertificateFiles | None,
     max_bytes: int = MAX_BYTES,
     router: str | None = None,
 ) -> dict[str, Any]:
-    """The settings of an agent's session, in zenoh's words; of a router, if there is one, a client.
+    """Return the settings of an agent's session, in zenoh's words; behind a router, a client's.
 
     (Between peers a router does not pass on anything: they would have to find each other.)
     """
-    made = _session(listen, connect, files, max_bytes)
+    settings = _base_settings(listen, connect, files, max_bytes)
     if files is not None:
-        made["access_control"] = _access(
+        settings["access_control"] = _access_rules(
             # a neighbour speaks itself, or by way of the router
-            (router or peer, key(network, peer, name), key(network, name, peer))
+            (router or peer, message_key(network, peer, name), message_key(network, name, peer))
             for peer in neighbours
         )
     if router is not None:
-        made["mode"] = "client"
-        made["connect"] |= {"timeout_ms": ROUTER_WAIT, "exit_on_failure": True}
-    return made
+        settings["mode"] = "client"
+        settings["connect"] |= {"timeout_ms": ROUTER_WAIT, "exit_on_failure": True}
+    return settings
 
 
 def router_settings(
-    agents: Sequence[str], network: str, listen: Sequence[str], files: Files
+    agents: Sequence[str], network: str, listen: Sequence[str], files: CertificateFiles
 ) -> dict[str, Any]:
     """The settings of a router, which binds keys to certificates on behalf of all agents."""
-    return _session(listen, (), files, MAX_BYTES) | {
+    return _base_settings(listen, (), files, MAX_BYTES) | {
         "mode": "router",
-        "access_control": _access(
-            (name, key(network, name, "*"), key(network, "*", name)) for name in agents
+        "access_control": _access_rules(
+            (name, message_key(network, name, "*"), message_key(network, "*", name))
+            for name in agents
         ),
     }
 
 
-def key(network: str, source: str, target: str) -> str:
-    """Under which the one speaks to the other; * is anyone."""
+def message_key(network: str, source: str, target: str) -> str:
+    """Return the key of messages from source to target; * is any agent."""
     return f"posse/{network}/{source}/{target}"
 
 
-def _session(
-    listen: Sequence[str], connect: Sequence[str], files: Files | None, max_bytes: int
+def _base_settings(
+    listen: Sequence[str], connect: Sequence[str], files: CertificateFiles | None, max_bytes: int
 ) -> dict[str, Any]:
-    """What every session has."""
+    """Return the settings that every session has."""
     protocol = "tcp" if files is None else "tls"
     patience = "" if files is None else f"#tls_handshake_timeout_ms={TLS_WAIT}"
     link: dict[str, Any] = {
@@ -121,19 +122,19 @@ def _session(
     }
 
 
-def _access(allowed: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
-    """Deny all but what holders of certificates say and hear: (whose, says under, hears under)."""
+def _access_rules(allowed: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+    """Deny all but these: (holder of a certificate, key it sends under, key it receives under)."""
     rules = []
     by_name: dict[str, list[str]] = {}
-    for who, says, hears in allowed:
+    for holder, sends_under, receives_under in allowed:
         for flow, message, under in (
-            ("ingress", "put", says),
-            ("ingress", "declare_subscriber", hears),
-            ("egress", "put", hears),
-            ("egress", "declare_subscriber", says),
+            ("ingress", "put", sends_under),
+            ("ingress", "declare_subscriber", receives_under),
+            ("egress", "put", receives_under),
+            ("egress", "declare_subscriber", sends_under),
         ):
-            rule = f"{who} {flow} {message} {under}"
-            by_name.setdefault(who, []).append(rule)
+            rule = f"{holder} {flow} {message} {under}"
+            by_name.setdefault(holder, []).append(rule)
             rules.append(
                 {
                     "id": rule,
@@ -147,6 +148,6 @@ def _access(allowed: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
         "enabled": True,
         "default_permission": "deny",
         "rules": rules,
-        "subjects": [{"id": who, "cert_common_names": [who]} for who in by_name],
-        "policies": [{"rules": ids, "subjects": [who]} for who, ids in by_name.items()],
+        "subjects": [{"id": holder, "cert_common_names": [holder]} for holder in by_name],
+        "policies": [{"rules": ids, "subjects": [holder]} for holder, ids in by_name.items()],
     }

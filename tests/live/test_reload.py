@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from posse.live.config.agent_settings import from_data
-from posse.live.messaging.inbox import Limits
+from posse.live.config.agent_settings import settings_from_data
+from posse.live.messaging.inbox import MessageLimits
 from posse.live.process import make_node
 from posse.live.security import certificates
 from posse.live.store import Unknown
@@ -38,8 +38,8 @@ def test_what_verdicts_rest_on_cannot_be_changed(tmp_path):
     try:
         for changes, words in (
             ({"stop": {}, "reward_window": 90}, "reward_window of the experiment checkout"),
-            ({"stop": {}}, "waited equally long; make another experiment"),
-            ({"reward_window": 60}, "stop of the experiment checkout cannot be changed"),
+            ({"stop": {}}, "equal windows for all decisions; start another experiment"),
+            ({"reward_window": 60}, "stop of the experiment checkout cannot change"),
         ):
             with pytest.raises(ValueError, match=words):
                 change(made, **changes)
@@ -84,9 +84,9 @@ def test_windows_limits_and_operators(pair):
         limits={"messages_per_second": 1.0},
     )  # fmt: skip
     assert "reward_window of checkout: 5; default_reward of checkout: 0" in said
-    assert "operators: +b; another limits; another tick_seconds" in said
+    assert "operators: +b; new limits; new tick_seconds" in said
     node = pair.nodes["a"]
-    assert (node.limits, node.tick_seconds) == (Limits(1.0), 0.5)
+    assert (node.limits, node.tick_seconds) == (MessageLimits(1.0), 0.5)
     assert node.experiment("banner").controls.operators == {"b"}
     decision = node.experiment("banner").decide()
     pair.tick(6)
@@ -109,13 +109,13 @@ def test_neighbours_come_and_go(pair):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"name": "c"}, "name cannot be changed while the agent runs: restart it for that"),
-        ({"store": "other.db"}, "store cannot be changed"),
-        ({"http": "127.0.0.1:1"}, "http cannot be changed"),
-        ({"network": "other"}, "network cannot be changed"),
+        ({"name": "c"}, "name cannot change while the agent runs: restart it"),
+        ({"store": "other.db"}, "store cannot change"),
+        ({"http": "127.0.0.1:1"}, "http cannot change"),
+        ({"network": "other"}, "network cannot change"),
         ({"family": {"name": "bernoulli", "alpha": 2}}, "family of the experiment checkout cannot"),
-        ({"exchange": "flows"}, "exchange of the experiment checkout cannot be changed"),
-        ({"half_life": "1 day"}, "half_life of the experiment checkout cannot be changed"),
+        ({"exchange": "flows"}, "exchange of the experiment checkout cannot change"),
+        ({"half_life": "1 day"}, "half_life of the experiment checkout cannot change"),
     ],
 )
 def test_what_cannot_be_changed_changes_nothing(pair, changes, words):
@@ -192,8 +192,8 @@ def test_ten_experiments_are_added_while_others_are_asked(pair):
 
 
 def test_a_node_made_by_hand_says_so(node):
-    with pytest.raises(ValueError, match="not made of settings"):
-        node.reload(from_data(table("a")))
+    with pytest.raises(ValueError, match="not built from settings"):
+        node.reload(settings_from_data(table("a")))
 
 
 def test_neighbours_and_certificates_over_real_tls(tmp_path):
@@ -202,7 +202,9 @@ def test_neighbours_and_certificates_over_real_tls(tmp_path):
     at = dict(zip("ab", free_addresses(2), strict=True))
 
     def settings(name, **changes):
-        return from_data(table(name, ["checkout"], listen=at[name], tick_seconds=0.05, **changes))
+        return settings_from_data(
+            table(name, ["checkout"], listen=at[name], tick_seconds=0.05, **changes)
+        )
 
     nodes = {
         "a": make_node(settings("a"), tmp_path),
@@ -226,8 +228,8 @@ def test_neighbours_and_certificates_over_real_tls(tmp_path):
         (tmp_path / "certs" / "a.key").write_text("spoilt")
         with pytest.raises(ValueError, match="not a private key"):
             nodes["a"].reload(joined)
-        certificates.issue(tmp_path / "certs", "a", force=True)
-        assert nodes["a"].reload(joined) == "certificates read anew"
+        certificates.issue_certificate(tmp_path / "certs", "a", force=True)
+        assert nodes["a"].reload(joined) == "certificates reloaded"
         nodes["a"].reward(nodes["a"].decide().id, 1.0)
         wait_until(lambda: holds("b", 2), "it is heard with its new certificate")
         assert nodes["b"].network()["refused"] == {}
