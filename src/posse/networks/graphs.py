@@ -329,8 +329,8 @@ def _check_links(expected: float, fewer: str, bytes_a_link: int = _NETWORKX_LINK
     room = detect_memory()
     if needed > room:
         raise ValueError(
-            f"the graph has about {expected:.2g} links, which need {format_gigabytes(needed)} of "
-            f"the {format_gigabytes(room)} of memory: use fewer {fewer}"
+            f"the graph has about {expected:.2g} links, which take {format_gigabytes(needed)} of "
+            f"{format_gigabytes(room)} of memory: take fewer {fewer}"
         )
 
 
