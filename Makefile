@@ -25,35 +25,35 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
-paper: $(READY) ## every figure of the paper, its statistics and claims: report/index.html
+paper: $(READY) ## reproduce every figure of the paper, its statistics and claims: report/index.html
 	$(BIN)/posse paper
 
 demo: $(READY) ## 100 agents on a cycle: a table, and a plot in results/
 	$(BIN)/posse run experiments/demo.toml
 
-quick: $(READY) ## the core's laws and the lab's front door: 40 seconds once kernels are compiled
+quick: $(READY) ## test the laws of the core and the main functions of the lab: 40 seconds once kernels are compiled
 	$(BIN)/python -m pytest -q -n auto $(QUICK)
 
 # No test waits for kernels that it does not need: workers compile them when a test first does, each
 # kernel in one of them.
-test: $(READY) ## what guards daily work, without a browser: 5 minutes on two cores, kernels included
+test: $(READY) ## run the everyday tests, without a browser: 5 minutes on two cores, kernels included
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not long"
 
-test-all: test ## and the rest: long statistics, real processes, a short soak, the pages in a browser, property tests on fresh examples
+test-all: test ## run all tests: also long statistics, real processes, a short soak, the pages in a browser, property tests on new examples
 	@command -v chromedriver >/dev/null || echo "NO BROWSER: the pages go untested;" \
 	  "to test them too: apt-get install chromium chromium-driver"
 	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n auto --dist worksteal -m "$(if $(filter random,$(PROFILE)),long or hypothesis,long)"
 
-disguise: $(READY) ## what hangs on the processor, as on another one
+disguise: $(READY) ## run the tests that may depend on the processor, as on another processor
 	NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Nehalem $(BIN)/python -m pytest -q -n auto $(PORTABLE)
 
-study: $(READY) ## the long statistics behind the tables of docs/, which it writes: an hour
+study: $(READY) ## compute the tables of docs/ from long simulations, and write them: an hour
 	$(BIN)/python studies/run.py
 
-soak: $(READY) ## eight live agents killed, stopped, cut off, flooded, out of space: 4 minutes
+soak: $(READY) ## kill, stop, cut off and flood eight live agents, and fill their disks: 4 minutes
 	$(BIN)/python -m pytest tests/soak --soak-seconds 60
 
-simulate: $(READY) ## SCHEDULES=100000 of whole agents through faults, each from a seed: two hours
+simulate: $(READY) ## run live agents through SCHEDULES=100000 simulated schedules of faults, each from a seed: two hours
 	$(BIN)/python -m simulation --schedules $(SCHEDULES)
 
 lint: $(READY) ## ruff, mypy --strict and the layer rules
@@ -62,7 +62,7 @@ lint: $(READY) ## ruff, mypy --strict and the layer rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-docs: $(READY) ## the documentation as a site: docs/_build/index.html
+docs: $(READY) ## build the documentation as a site: docs/_build/index.html
 	$(BIN)/python -m sphinx -W --keep-going -q -E -a -b html docs docs/_build
 
 format: $(READY) ## let ruff format and fix
@@ -73,8 +73,8 @@ bench: $(READY) ## measure speed, as ratios taken in one run
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/live.py
 
-screenshots: $(READY) ## pictures of the pages for docs/, and what axe-core (from npm) finds: minutes
+screenshots: $(READY) ## take the pictures of docs/, and check the pages with axe-core (from npm): minutes
 	$(BIN)/python -u -m screenshots.take
 
-clean: ## remove what the other commands made
+clean: ## remove the files that the other commands wrote
 	rm -rf .venv results report docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -144,12 +144,12 @@ def test_an_observation_that_would_spoil_a_belief_is_refused(arms, rewards, mess
 
 
 def test_a_summary_is_of_one_agent():
-    with pytest.raises(ValueError, match="belief must be one agent's"):
+    with pytest.raises(ValueError, match="belief must be that of one agent"):
         posse.summarise(Bernoulli(), beliefs.prior(Bernoulli(), 3, 2))
 
 
 def test_a_function_of_means_that_fails_is_named():
-    with pytest.raises(ValueError, match="drawing them by"):
+    with pytest.raises(ValueError, match="failed when it drew means"):
         posse.Bandit.gaussian(lambda: 3)
     bandit = posse.Bandit.gaussian(lambda g: g.random(2 + int(g.integers(0, 2))))
     with pytest.raises(ValueError, match="every run must have"):

@@ -296,7 +296,7 @@ def _subtract_prior(family: Family, belief: FloatArray) -> FloatArray:
     prior = family.prior()
     if np.shape(belief)[:1] != prior.shape or np.ndim(belief) != 2 or not np.shape(belief)[1]:
         raise ValueError(
-            f"belief must be one agent's, of shape ({len(prior)}, K), got {np.shape(belief)}"
+            f"belief must be that of one agent, of shape ({len(prior)}, K), got {np.shape(belief)}"
         )
     if not np.isfinite(belief).all():
         raise ValueError("belief must be finite numbers")

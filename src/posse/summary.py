@@ -41,7 +41,7 @@ def summarise(family: Family, belief: FloatArray) -> ArmSummary:
         )
     if belief.ndim != 2 or not np.isfinite(belief).all():
         raise ValueError(
-            f"belief must be one agent's, finite numbers of shape (D, K), got {belief.shape}"
+            f"belief must be that of one agent: finite numbers of shape (D, K), got {belief.shape}"
         )
     probability_best, expected_loss = best_arm.evaluate_arms(family, belief)
     return ArmSummary(

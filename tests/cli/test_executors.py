@@ -77,8 +77,8 @@ def test_runs_and_sweeps_are_computed_where_they_are_asked_to_be(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--workers", 2, "--cluster", "tcp://host:1"), "give --workers or --cluster, not both"),
-        (("--workers", 2, "--threads", 2), "give --threads or --workers, not both"),
+        (("--workers", 2, "--cluster", "tcp://host:1"), "give only one of --workers and --cluster"),
+        (("--workers", 2, "--threads", 2), "give only one of --threads and --workers"),
         (("--workers", 0), "--workers must be a whole number at least 1, got 0"),
     ],
 )

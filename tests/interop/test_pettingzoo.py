@@ -321,7 +321,7 @@ def test_actions_that_are_no_arms_are_refused(action):
 def test_every_agent_must_act():
     env = parallel_env(GAUSSIAN, CYCLE, horizon=5)
     env.reset(seed=1)
-    with pytest.raises(ValueError, match="exactly one arm per agent, check 'agent_1'"):
+    with pytest.raises(ValueError, match="exactly one arm per agent: wrong at 'agent_1'"):
         env.step({"agent_0": 1})
 
 
@@ -329,7 +329,7 @@ def test_every_agent_must_act():
 def test_actions_that_are_no_dict_are_refused(actions):
     env = parallel_env(GAUSSIAN, CYCLE, horizon=3)
     env.reset(seed=1)
-    with pytest.raises(ValueError, match="actions must be a dict of agent to arm, got"):
+    with pytest.raises(ValueError, match="actions must be a dict from agents to arms, got"):
         env.step(actions)
 
 

@@ -424,7 +424,7 @@ def test_contexts_are_for_the_reference_engine():
         ),
         (
             lambda: dataclasses.replace(BANDIT, contexts=lambda g: 1),
-            "contexts: drawing them by <function",
+            "contexts: <function",
         ),
         (
             lambda: posse.ContextualBandit(Linear(shared=True), SHOP, posse.NormalWeights(3)),

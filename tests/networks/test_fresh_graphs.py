@@ -137,7 +137,9 @@ def test_methods_that_need_the_graph_are_refused() -> None:
         network.neighbours(0)
     with pytest.raises(ValueError, match=SENTENCE):
         network.sampler(3)
-    with pytest.raises(ValueError, match="weights of erdos_renyi must be a rule's name, since"):
+    with pytest.raises(
+        ValueError, match="weights of erdos_renyi must be the name of a rule, because"
+    ):
         network.weighted(np.full((12, 12), 1 / 12))
     alone = networks.erdos_renyi(1, 0.5, seed="run")
     with pytest.raises(ValueError, match=SENTENCE):

@@ -199,7 +199,7 @@ def test_weights_of_edges_that_make_no_matrix_are_refused() -> None:
     with pytest.raises(ValueError, match=r"'weight' must be on every edge, but \(a, b\) has none"):
         networks.from_networkx(graph, weight="weight")
     for name in (True, 3):
-        with pytest.raises(ValueError, match="weight must be the name of an attribute"):
+        with pytest.raises(ValueError, match="weight must be the name of an edge attribute"):
             networks.from_networkx(graph, weight=name)  # type: ignore[arg-type]
 
 

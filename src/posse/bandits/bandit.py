@@ -249,5 +249,5 @@ class Bandit:
         try:
             means = function(generator)
         except Exception as error:  # user code may raise anything
-            raise ValueError(f"means: drawing them by {function!r} failed: {error}") from error
+            raise ValueError(f"means: {function!r} failed when it drew means: {error}") from error
         return check_means(self.family, means, drawn=True)

@@ -160,7 +160,7 @@ class ContextualBandit:
             shape = np.asarray(drawn, dtype=float).shape
         except Exception as error:  # user code may raise anything
             raise ValueError(
-                f"contexts: drawing them by {self.contexts!r} failed: {error}"
+                f"contexts: {self.contexts!r} failed when it drew contexts: {error}"
             ) from error
         if len(shape) not in (3, 4) or shape[:2] != size or 0 in shape:
             raise ValueError(

@@ -99,7 +99,7 @@ def check_delay(delay: Any) -> None:
     except ValueError:
         raise
     except Exception as error:  # user code may raise anything
-        raise ValueError(f"delay: drawing it by {delay!r} failed: {error}") from error
+        raise ValueError(f"delay: {delay!r} failed when it drew a delay: {error}") from error
 
 
 # Delays by their names in files; a user-defined one is 'module:function' or 'module:class'.

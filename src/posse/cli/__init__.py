@@ -1,4 +1,4 @@
-"""The command line `posse`: one file per command.
+"""The command line `posse`: one file per command, for experiment files and for live agents.
 
 Commands import heavy libraries inside their functions, so that `posse --help` answers at once.
 """

@@ -38,19 +38,27 @@ def arena(
         typer.Argument(metavar="MINE.py:NAME", help="Your algorithms, a class or an instance."),
     ] = None,
     suite: Annotated[
-        str, typer.Option(help="Class of instances: plain, or contexts, ranked by itself.")
+        str, typer.Option(help="Class of instances: plain or contexts; each has its own ranking.")
     ] = "plain",
-    full: Annotated[bool, typer.Option("--full", help="200 runs of all rounds: hours.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Play 200 runs of all rounds; takes hours.")
+    ] = False,
     instances: Annotated[str | None, typer.Option(help="Such as 1,4,7-9; all by default.")] = None,
     algorithms: Annotated[
         str | None, typer.Option(help="Such as dec-TS,DDUCB; all by default.")
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Runs of each algorithm; 20, full 200.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Rounds of an instance at most.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of all runs; the suite's own.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Runs of each algorithm (default: 20, with --full 200).")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="Largest number of rounds of an instance.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of all runs (default: the seed of the suite).")
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Folder of the page and its results; arena, or arena-contexts."),
+        typer.Option(help="Folder of the page and its results (default: arena or arena-contexts)."),
     ] = None,
     workers: Workers = None,
     cluster: Cluster = None,

@@ -223,7 +223,7 @@ def open_executor(
     options = {"--threads": threads, "--workers": workers, "--cluster": cluster}
     names = [name for name, value in options.items() if value is not None]
     if len(names) > 1:
-        raise UserError(f"give {' or '.join(names)}, not both")
+        raise UserError(f"give only one of {' and '.join(names)}")
     with ExitStack() as stack:
         # Before the executor exists: SIGTERM during the start of workers would leave them behind.
         stack.enter_context(treat_sigterm_as_interrupt())

@@ -62,8 +62,10 @@ def inspect(
     means: Annotated[
         str | None, typer.Option(help="Bernoulli means for the theory, for example 0.5,0.1,0.1.")
     ] = None,
-    horizon: Annotated[int, typer.Option(help="Rounds, with --means.")] = 1000,
-    epsilon: Annotated[float, typer.Option(help="Theorem 1's epsilon, with --means.")] = 0.5,
+    horizon: Annotated[int, typer.Option(help="Horizon in rounds; used only with --means.")] = 1000,
+    epsilon: Annotated[
+        float, typer.Option(help="Epsilon of Theorem 1; used only with --means.")
+    ] = 0.5,
 ) -> None:
     """Show a network's size, degrees and spectral gap and, given means, the theory's terms."""
     arguments = {

@@ -1,3 +1,3 @@
-"""Adapters for other frameworks: problems as their environments, their policies as algorithms."""
+"""Adapters for other frameworks: a bandit as their environment, their policy as an algorithm."""
 
 from posse.interop import pettingzoo as pettingzoo

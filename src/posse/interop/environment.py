@@ -100,11 +100,12 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
             raise ValueError("no run has begun: call reset() first")
         if not isinstance(actions, Mapping):
             raise ValueError(
-                f"actions must be a dict of agent to arm, got {validation.format_value(actions)}"
+                "actions must be a dict from agents to arms, "
+                f"got {validation.format_value(actions)}"
             )
         if set(actions) != set(self.agents):
             odd = sorted(set(actions) ^ set(self.agents), key=str)
-            raise ValueError(f"actions must have exactly one arm per agent, check {odd[0]!r}")
+            raise ValueError(f"actions must have exactly one arm per agent: wrong at {odd[0]!r}")
         n_arms = self._simulation.bandit.n_arms
         arms = np.array([[validate_action(agent, actions[agent], n_arms) for agent in self.agents]])
         t = self._last_round.t + 1

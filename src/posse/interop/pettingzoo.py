@@ -55,7 +55,7 @@ def parallel_env(
             raise
         raise ModuleNotFoundError(
             f"parallel_env needs {error.name}: install Posse with the extra pettingzoo, "
-            'as by pip install ".[pettingzoo]" in a clone',
+            'for example pip install ".[pettingzoo]" in a clone',
             name=error.name,
         ) from None
     return BanditEnv(bandit, network, horizon, slots)

@@ -37,7 +37,7 @@ def concat(parts: Any) -> Any:
             f"got {validation.format_value(parts)}"
         )
     if len({type(part) for part in items}) > 1:
-        raise ValueError("parts must be all results or all comparisons, got some of each")
+        raise ValueError("parts must be only results or only comparisons, got both")
     if isinstance(items[0], Result):
         return _join_results(items)
     names = list(items[0])

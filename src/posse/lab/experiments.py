@@ -1,6 +1,6 @@
 """Experiments as data: a bandit, a network, some algorithms and how long to run them.
 
-A TOML file holds one experiment (`read_experiment`, `write_experiment`); the settings of a result
+An experiment file holds one experiment as TOML (`read_experiment`, `write_experiment`); the settings of a result
 give back its experiment (`experiment_of`). Files name functions as 'module:function'.
 """
 

@@ -234,7 +234,7 @@ class _Entry:
 def _build_entries(algorithms: Any, engine: Any) -> list[_Entry]:
     """Validate the dict of algorithms of a comparison."""
     if not isinstance(algorithms, Mapping) or not algorithms:
-        raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
+        raise ValueError(f"algorithms must be a dict from names to algorithms, got {algorithms!r}")
     for name in algorithms:
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise ValueError(f"algorithm names must be printable text, got {name!r}")

@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
             raise
         raise ModuleNotFoundError(
             f"posse.live.{name} needs {error.name}: install Posse with the extra live, "
-            'as by pip install ".[live]" in a clone',
+            'for example pip install ".[live]" in a clone',
             name=error.name,
         ) from None
     globals()[name] = value

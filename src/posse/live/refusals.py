@@ -8,8 +8,8 @@ from __future__ import annotations
 
 REFUSALS = {
     "fingerprint_mismatch": (
-        "A neighbour has another family, prior, `reward_range`, `half_life`, `stop` (with "
-        "it, another `reward_window`) or context schema. Give all agents of the "
+        "A neighbour has another family, prior, `reward_range`, `half_life`, `stop` (or, "
+        "with `stop`, another `reward_window`) or context schema. Give all agents of the "
         "experiment the same settings."
     ),
     "signature_invalid": (
@@ -18,7 +18,7 @@ REFUSALS = {
     ),
     "rate_cap_exceeded": (
         "An origin reports more decisions than `rate_cap` allows. Raise the cap if it is "
-        "too low, set this machine's clock if it is behind; else the neighbour lies."
+        "too low. Set this machine's clock if it is behind. Otherwise the neighbour lies."
     ),
     "evidence_exceeds_pulls": (
         "The sums of an entry are larger than its decisions can give. The neighbour lies "
@@ -29,8 +29,9 @@ REFUSALS = {
         "give. The neighbour lies or has a fault: report it."
     ),
     "impossible_version": (
-        "Flows only: a neighbour claims a version of an edge that was never made. It was "
-        "restored from a memory snapshot, or lies; it recovers by itself if honest."
+        "Flows only: a neighbour claims a version of an edge that was never made. The "
+        "neighbour was restored from a memory snapshot, or it lies. An honest neighbour "
+        "recovers by itself."
     ),
     "own_identity": (
         "Flows only: a neighbour uses the identity of this agent. Two agents run on "
@@ -56,8 +57,7 @@ REFUSALS = {
         "An entry is larger than any message. The neighbour lies or has a fault: report it."
     ),
     "malformed": (
-        "A message or an entry does not have the shape of one. The neighbour lies or has "
-        "a fault: report it."
+        "A message or an entry is not well formed. The neighbour lies or has a fault: report it."
     ),
     "message_too_large": (
         "A message has more than 1,000,000 bytes. The neighbour lies or has a fault: report it."
@@ -71,7 +71,8 @@ REFUSALS = {
         "both ends; nothing is lost meanwhile."
     ),
     "unknown_message_type": (
-        "A neighbour runs a release with further kinds of messages. Run the same Posse everywhere."
+        "A neighbour runs a release with message types that this release does not know. Run "
+        "the same Posse everywhere."
     ),
     "exchange_mismatch": (
         "A neighbour runs the other `exchange`. Give all agents of the experiment the same one."
@@ -81,8 +82,9 @@ REFUSALS = {
         "copy. It recovers by itself; investigate if the number grows for hours."
     ),
     "rewards_before_decisions": (
-        "An entry corrects decisions that another entry, not received yet, counts. Usual "
-        "after a join or a restore, and sent again: no action, unless it grows for hours."
+        "An entry corrects decisions of another entry that has not arrived yet. This is "
+        "usual after a join or a restore, and the neighbour sends the entry again. No "
+        "action, unless the number grows for hours."
     ),
     "epoch_ahead_of_clock": (
         "With `half_life`: a neighbour's clock is more than one half-life ahead of this "
@@ -90,19 +92,22 @@ REFUSALS = {
     ),
     "clock_jumped_ahead": (
         "With `half_life`: this machine's clock was set ahead by more than one half-life, "
-        "and is not followed. Set it back, or restart the agent if the new time is right."
+        "and the agent does not follow it. Set the clock back, or restart the agent if the "
+        "new time is right."
     ),
     "overlap_quota_exceeded": (
-        "An own entry, echoed back after this agent's store was restored, no longer fits: too many "
-        "incarnations, or sums too large. Give this agent a new store."
+        "After this agent's store was restored, neighbours returned an entry of this agent "
+        "that no longer fits: too many incarnations, or sums too large. Give this agent a "
+        "new store."
     ),
     "evidence_full": (
         "Flows only: the sum of an arm's rewards reached the largest number of a message; "
         "further rewards are answered and no longer counted. Start a new experiment."
     ),
     "ambiguous_overlap": (
-        "An entry overlaps evidence already counted, and how much cannot be known. Its "
-        "store was restored from a copy; it resolves when its agent sends its next entry."
+        "An entry overlaps evidence that is already counted, and this agent cannot know by "
+        "how much. The store of the origin was restored from a copy. The refusals end when "
+        "the origin sends its next entry."
     ),
     "experiment_mismatch": (
         "An entry signed for one experiment was sent in another. The neighbour lies or "
@@ -117,8 +122,8 @@ REFUSALS = {
         "same Posse everywhere."
     ),
     "certificate_missing": (
-        "A message came without a certificate of its sender that an authority trusted "
-        "here signed. Issue one: `posse certs issue NAME`."
+        "A message came without a certificate of its sender, or no authority trusted here "
+        "signed that certificate. Issue one: `posse certs issue NAME`."
     ),
     "certificate_too_large": (
         "A certificate has more than 4,096 bytes. Issue it with fewer hosts."
@@ -139,12 +144,12 @@ REFUSALS = {
         "`limits.bytes_per_second` if it is honest."
     ),
     "malformed_control": (
-        "A pin or a pause does not have the shape of one. The neighbour lies or has a "
-        "fault: report it."
+        "A pin or a pause is not well formed. The neighbour lies or has a fault: report it."
     ),
     "control_signature_invalid": (
-        "The signer of a pin or a pause has no certificate of an authority trusted here, "
-        "or it is forged. Give both agents the same authority; else find out who forges."
+        "The signer of a pin or a pause has no certificate of an authority trusted here, or "
+        "somebody forged the pin or the pause. Give both agents the same authority; else "
+        "find out who forges."
     ),
     "control_wrong_network": (
         "A pin or a pause was signed for another `network`. The neighbour lies or has a "
@@ -159,20 +164,20 @@ REFUSALS = {
         "`operators` if it may set controls."
     ),
     "control_version_too_high": (
-        "The version of a control is more than 1,000 ahead of those known here. It is "
-        "accepted once the versions between have arrived; else an operator's agent has a "
-        "fault."
+        "The version of a control is more than 1,000 ahead of those known here. The control "
+        "is accepted when the versions between have arrived. If they do not arrive, an "
+        "operator's agent has a fault."
     ),
     "control_certificate_invalid": (
         "The certificate that signed a pin or a pause is not valid at this time. Renew it "
         "and repeat the command, or set this machine's clock."
     ),
     "malformed_status": (
-        "A heartbeat does not have the shape of one. The neighbour lies or has a fault: report it."
+        "A heartbeat is not well formed. The neighbour lies or has a fault: report it."
     ),
     "status_signature_invalid": (
-        "The signer of a heartbeat has no certificate of an authority trusted here, or it "
-        "is forged. As `signature_invalid`."
+        "The signer of a heartbeat has no certificate of an authority trusted here, or "
+        "somebody forged the heartbeat. Do the same as for `signature_invalid`."
     ),
     "status_wrong_network": (
         "A heartbeat was signed for another `network`. Give all agents the same `network`."

@@ -112,7 +112,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str | Literal[False] | None = No
     if weight is None or weight is False:
         return from_edges(edges, n_agents)
     if not isinstance(weight, str):
-        raise ValueError(f"weight must be the name of an attribute of edges or False, got {weight}")
+        raise ValueError(f"weight must be the name of an edge attribute or False, got {weight}")
     rule = Matrix.from_links(n_agents, graphs.read_edge_weights(graph, weight))
     return Network("from_edges", serialization.get_matrix_arguments(rule), rule)
 

@@ -28,8 +28,8 @@ class Gossip:
         """Refuse a weight rule, which gossip would ignore."""
         if network.rule != DEFAULT_RULE:
             raise ValueError(
-                f"weights {network.rule!r} have no effect under gossip, where a pair of agents "
-                "takes its plain average: leave out .weighted()"
+                f"weights {network.rule!r} have no effect under gossip, because a pair of "
+                "agents takes the plain average: leave out .weighted()"
             )
 
     def expected_links(self, network: Network) -> FloatArray:

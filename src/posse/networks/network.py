@@ -66,7 +66,9 @@ class Network:
             if not self.is_recipe:
                 self._refuse_disconnected()
         elif self.is_recipe:
-            raise ValueError(f"weights of {self.graph} must be a rule's name, since {_FRESH}")
+            raise ValueError(
+                f"weights of {self.graph} must be the name of a rule, because {_FRESH}"
+            )
         else:  # the matrix validates connectedness itself, unless check=False
             self._refuse_foreign_links(self.rule.to_graph())
         validation.validate_methods(

@@ -122,7 +122,7 @@ def test_some_values_of_a_key_can_be_shown(sweep):
         (lambda s: s.plot(x=AGENTS, row=AGENTS), "x and row must be different, got 'agents' for"),
         (
             lambda s: s.plot(where={AGENTS: 4}),
-            "where: agents = 4 is not in the sweep: it has 60, 3, 10",
+            "where: agents = 4 is not in the sweep, which has 60, 3, 10",
         ),
         (lambda s: s.plot(where=[AGENTS]), "where must be a dict of key to value"),
         (lambda s: s.heat_map(AGENTS, FAMILY), "algorithm must be given, one of dec-TS, alone"),

@@ -161,8 +161,8 @@ class TestKeys:
             ("network.agent", "'agent' is unknown: did you mean 'agents'"),
             ("algorithms.UCB.learning_rate", "'learning_rate' is unknown"),
             ("network.dynamics.p", r"the experiment has no table network\.dynamics"),
-            ("bandit.means.3", r"bandit\.means\.3: 3 must be a place in a list, from 0 to 2"),
-            ("bandit.means.first", "first must be a place in a list"),
+            ("bandit.means.3", r"bandit\.means\.3: 3 must be a position in a list, from 0 to 2"),
+            ("bandit.means.first", "first must be a position in a list"),
         ],
     )
     def test_mistyped_ones_get_the_nearest(self, key, sentence):

@@ -25,7 +25,7 @@ def expected(family, exchange, sites, half_life, stop):
     if sites != "alike" and half_life:
         return "drifting means look like sites that differ"
     if sites != "alike" and family is UNKNOWN:
-        return "against a variance of rewards that is known"
+        return "needs a family with a known variance of rewards"
     if stop and half_life:
         return "drifting means have no lasting winner"
     if stop and family is UNKNOWN:

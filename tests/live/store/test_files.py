@@ -184,7 +184,7 @@ def test_a_file_of_another_schema_is_refused_in_a_sentence_and_left_as_it_is(
 
 def test_fingerprints_of_another_version_are_refused_in_a_sentence(path: Path) -> None:
     Store.open(path, fingerprint="2-abc").close()
-    with pytest.raises(ValueError, match="of version 2 and this Posse reads version 1: start"):
+    with pytest.raises(ValueError, match="of version 2, but this Posse reads version 1: start"):
         Store.open(path, fingerprint="1-abc")
 
 

@@ -1,4 +1,4 @@
-"""Running consensus: coop-UCB, coop-UCB2 and coop-UCL.
+"""Running consensus: the baselines coop-UCB, coop-UCB2 and coop-UCL.
 
 Agents average their counts and sums of rewards with their neighbours and play an index of both.
 """

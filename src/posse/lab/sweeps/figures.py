@@ -166,7 +166,7 @@ def select_points(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimensi
                 available = ", ".join(map(repr, dict.fromkeys(labels)))
                 raise ValueError(
                     f"where: {key} = {validation.format_value(item)} "
-                    f"is not in the sweep: it has {available}"
+                    f"is not in the sweep, which has {available}"
                 )
         remaining = tuple(point for point in dimension.points if labels[point] in wanted_labels)
         if not remaining:

@@ -145,7 +145,7 @@ def _set_path(data: dict[str, Any], key: str, path: tuple[str, ...], value: Any)
 
 def _parse_index(key: str, items: list[Any], part: str) -> int:
     if not part.isdecimal() or int(part) >= len(items):
-        raise ValueError(f"{key}: {part} must be a place in a list, from 0 to {len(items) - 1}")
+        raise ValueError(f"{key}: {part} must be a position in a list, from 0 to {len(items) - 1}")
     return int(part)
 
 

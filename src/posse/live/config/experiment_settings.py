@@ -96,8 +96,7 @@ def find_conflict(
     if differ and len(plain.parameters) > 1:
         return (
             f"sites = {sites!r} does not go with family {get_family_name(family)!r}: "
-            "how much sites differ "
-            "is measured against a variance of rewards that is known"
+            "this setting needs a family with a known variance of rewards"
         )
     if stop is not None and half_life is not None:
         return "stop does not go with half_life: drifting means have no lasting winner"

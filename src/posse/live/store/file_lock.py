@@ -47,7 +47,7 @@ class StoreClaim:
             version = _fingerprint_version(self.fingerprint)
             if _fingerprint_version(stored) != version:
                 raise ValueError(
-                    f"{path} has fingerprints of version {_fingerprint_version(stored)} and this "
+                    f"{path} has fingerprints of version {_fingerprint_version(stored)}, but this "
                     f"Posse reads version {version}: start the agent with the Posse that wrote it, "
                     "or give it a new store"
                 )

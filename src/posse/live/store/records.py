@@ -71,7 +71,7 @@ class DecisionRecord:
 def validate_text(name: str, value: Any) -> str:
     """Validate a text that a file can store."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} must be a text that is not empty, got {value!r}")
+        raise ValueError(f"{name} must be a non-empty text, got {value!r}")
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -62,7 +62,10 @@ def create_file(path: Path) -> None:
     """Create a file under another name first, so that a crash leaves a whole file or none."""
     leftover = path.with_name(path.name + "-wal")
     if leftover.exists() and leftover.stat().st_size:  # SQLite would replay it into the new file
-        raise ValueError(f"{path} is missing but {leftover} exists: restore it or move that away")
+        raise ValueError(
+            f"{path} is missing but {leftover} exists: restore {path.name} or move "
+            f"{leftover.name} away"
+        )
     new_path = path.with_name(path.name + ".new")
     for name in (new_path, new_path.with_name(new_path.name + "-journal")):
         name.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Report pages: one file for each kind of report."""
+"""Report pages: one file for each kind of report, from one scoreboard."""
