@@ -1,4 +1,4 @@
-"""Access control of the HTTP interface (middleware): allowed hosts, tokens, JSON only, a limit on bodies."""
+"""Access control of the HTTP interface (middleware): hosts, tokens, JSON only, sizes."""
 
 from __future__ import annotations
 
