@@ -1,7 +1,8 @@
 """Experiments as data: a bandit, a network, some algorithms and how long to run them.
 
 An experiment file holds one experiment as TOML (`read_experiment`, `write_experiment`); the
-settings of a result give back its experiment (`experiment_of`). Files name functions as 'module:function'.
+settings of a result give back its experiment (`experiment_of`). Files name functions
+as 'module:function'.
 """
 
 from __future__ import annotations
