@@ -67,8 +67,8 @@ class Memory:
 
     def note_control(self, experiment: str, controls: Controls) -> None:
         """What is pinned and paused is on disk: nothing older comes back."""
-        if controls._network_record is not None:
-            self.controls[experiment] = controls._network_record.rank
+        if controls.network_record is not None:
+            self.controls[experiment] = controls.network_record.rank
 
     def copy_memory(self) -> Memory:
         """As it is now, for a copy of the disk."""

@@ -44,7 +44,7 @@ def compare_disk(world: World, site: Site, complete: bool = False) -> None:
     memory.maybe = {k: outcomes for k, outcomes in memory.maybe.items() if k[0] not in running}
     check_whole(site)
     for name in running.keys() & memory.controls.keys():
-        present = running[name].controls._network_record
+        present = running[name].controls.network_record
         if present is None or present.rank < memory.controls[name]:
             raise Violation(f"{site.name} forgot what is pinned and paused")
     for each in running.values():

@@ -36,6 +36,8 @@ PUBLIC = [posse, *(getattr(posse, name) for name in posse._MODULES)]
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
     """An empty folder from which Python imports too, as a reader has."""
+    # the reader's own module: another test of this process may have imported one of that name
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
     before = set(sys.modules)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from posse.cli.common import open_executor
-from posse.lab.jobs import executors
+from posse.lab import jobs
 from tests.cli.calling import EXPERIMENT, said
 
 
@@ -27,8 +27,8 @@ def asked(monkeypatch):
         with ThreadPoolExecutor(2) as executor:
             yield executor
 
-    monkeypatch.setattr(executors, "processes", instead)
-    monkeypatch.setattr(executors, "dask_cluster", instead)
+    monkeypatch.setattr(jobs, "processes", instead)
+    monkeypatch.setattr(jobs, "dask_cluster", instead)
     return asked
 
 
@@ -60,7 +60,8 @@ def test_runs_and_sweeps_are_computed_where_they_are_asked_to_be(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.toml").write_text(f'engine = "reference"\n{EXPERIMENT}{more}')
     submitted = []
-    monkeypatch.setattr("posse.lab.jobs.scheduler.pack", None)  # threads take it as it is
+    # nothing is pickled for threads: they take a simulation as it is
+    monkeypatch.setattr("posse.lab.jobs.scheduler.pack_simulation", None)
     monkeypatch.setattr(
         ThreadPoolExecutor,
         "submit",
@@ -90,7 +91,7 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, options, why):
 def test_people_are_told_that_a_cluster_has_no_workers_yet(monkeypatch, capsys):
     client = SimpleNamespace(nthreads=dict)
     cluster = nullcontext(SimpleNamespace(_client=client))
-    monkeypatch.setattr(executors, "dask_cluster", lambda address: cluster)
+    monkeypatch.setattr(jobs, "dask_cluster", lambda address: cluster)
     with open_executor(None, "tcp://host:8786"):
         assert "waiting for a worker to join the cluster" in capsys.readouterr().err
     client.nthreads = lambda: {"tcp://other:9000": 1}

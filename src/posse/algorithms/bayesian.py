@@ -142,7 +142,7 @@ class TimedAlgorithm(BayesianAlgorithm):
             statistic = require_plain_family(family).statistic(np.asarray(lowest, dtype=float))
         return statistic if np.isfinite(statistic).all() else None
 
-    def _collect_delayed(
+    def _compute_delayed_evidence(
         self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards
     ) -> tuple[NDArray[np.intp], FloatArray]:
         """Return the evidence of a round at learning rate 1: cells (m,) of (R, N, K), and (D, m).
@@ -194,11 +194,14 @@ class TimedAlgorithm(BayesianAlgorithm):
         learning_rate: float,
         base: FloatArray | None = None,
     ) -> FloatArray:
-        """Return the beliefs after a round of delayed rewards, before any message: (D, R, N, K).
+        """Return new beliefs (D, R, N, K) after a round of delayed rewards, before any message.
+
+        They are the discounted beliefs plus the rewards that arrived and, with open="count", this
+        round's open pulls as the lowest reward. No state changes.
 
         base: the belief to update, if it is not the one that agents act on.
         """
-        cells, statistics = self._collect_delayed(state, arms, arrivals)
+        cells, statistics = self._compute_delayed_evidence(state, arms, arrivals)
         discounted = (
             self._discount_belief(state)
             if base is None

@@ -113,7 +113,7 @@ class Flooding(TimedAlgorithm):
         self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> FloodingState:
         """Flood the delayed rewards from the round in which they arrive."""
-        cells, statistics = self._collect_delayed(state, arms, arrivals)
+        cells, statistics = self._compute_delayed_evidence(state, arms, arrivals)
         rows, columns = np.divmod(cells, state.belief.shape[-1])
         # stable, so that the rewards of one agent stay in the order of their pulls
         order = np.argsort(rows, kind="stable")

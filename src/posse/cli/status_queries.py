@@ -82,7 +82,10 @@ class StatusQuery:
         self.url = self._client_for(None).url
 
     def fetch_status(self) -> AgentStatus:
-        """Fetch the present status; a UserError if no agent answers."""
+        """Fetch the present status; the history in it may be a minute old.
+
+        A UserError if no agent answers.
+        """
         try:
             network = dict(self._client_for(None).network())
             experiments = self._fetch_experiments()

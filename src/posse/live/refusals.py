@@ -1,7 +1,8 @@
 """Refusal reasons: what an agent counts when it drops a message, an entry, a control or a status.
 
 Every reason is a label of the metric `posse_refusals_total`, short, snake_case and stable; the text
-beside it says what happened and what to do. Reasons never contain text chosen by a neighbour.
+beside it says what happened and what to do. The label stands a second time where the message is
+refused; a test compares both. Reasons never contain text chosen by a neighbour.
 """
 
 from __future__ import annotations

@@ -32,8 +32,10 @@ def reload_from(file: Path, node: Node) -> str:
     from posse.live.http.health import get_traffic
 
     settings = read_settings(file)
+    changes = node.reload(settings)
+    # the certificate last: a file that is refused must change nothing
     renewed = ", a new HTTP certificate" if get_traffic(node).renew_certificate() else ""
-    return node.reload(settings) + renewed
+    return changes + renewed
 
 
 @dataclass

@@ -63,7 +63,7 @@ class Matrix:
         """Create weights from a dense or sparse matrix (N, N), or raise a ValueError."""
         weights = _validate_matrix(matrix)
         if check:
-            _refuse_unless_doubly_stochastic(weights)
+            _refuse_unless_stochastic_and_connected(weights)
         else:
             warnings.warn(
                 "this matrix is not checked to be doubly stochastic: the paper's guarantees "
@@ -206,7 +206,7 @@ def _validate_matrix(matrix: Any) -> csr_array[Any, tuple[int, int]]:
     return weights
 
 
-def _refuse_unless_doubly_stochastic(weights: csr_array[Any, tuple[int, int]]) -> None:
+def _refuse_unless_stochastic_and_connected(weights: csr_array[Any, tuple[int, int]]) -> None:
     from scipy.sparse.csgraph import connected_components
 
     for line, axis in (("row", 1), ("column", 0)):

@@ -265,7 +265,7 @@ def test_all_agree_whatever_the_order_repetition_and_loss(steps, random):
         for control in random.sample(made, len(made)) + made[: len(made) // 2]:
             assert agent.accept_control(control, NOW) is None
     best = max(made, key=lambda control: control.rank, default=None)
-    assert {agent._network_record for agent in agents.values()} == {best}
+    assert {agent.network_record for agent in agents.values()} == {best}
     assert (
         len({json.dumps(agent.describe_status(ARMS)["network"]) for agent in agents.values()}) == 1
     )

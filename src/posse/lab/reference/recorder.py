@@ -151,7 +151,10 @@ class Recorder:
         return np.asarray(sent / p.n_agents)
 
     def to_block(self) -> Block:
-        """Return the arrays in the caller's order of arms."""
+        """Return the results as a Block, in the caller's order of arms.
+
+        The regret is without the forced pulls that are not charged.
+        """
         s = self._simulation
         times = self._simulation.times
         free = 0 if self._world.changes else s.uncharged_rounds  # else never added, see __init__

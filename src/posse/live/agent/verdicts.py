@@ -1,4 +1,6 @@
-"""Verdicts of a live agent: when an experiment may stop, and the sentence that says so.
+"""Verdicts of a live agent: when it may name one, and how long it stands.
+
+The sentences are those of `posse.stopping`, with what a live agent adds.
 
 A winner and "no difference" rest on confidence sequences, so that looking often is harmless.
 """

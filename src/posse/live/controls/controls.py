@@ -76,7 +76,7 @@ class Controls:
         self.network = network
         self.experiment = experiment
         self.agent = agent
-        self._last_record: Control | None = None  # the network's
+        self._stored_record: Control | None = None  # acts while its signer is an operator
         self._local_record: Control | None = None
         self._steps = VersionSteps()  # to the highest version
         self._last_sent: dict[str, tuple[float, Control | None]] = {}
@@ -89,18 +89,18 @@ class Controls:
         self.operators = frozenset(operators)
         self._sign = sign
         self._vouch = vouch
-        if self._last_record is not None and self._network_record is None:
+        if self._stored_record is not None and self.network_record is None:
             self._log_change(
-                f"controls of {self._last_record.signer} are removed: it is no longer an operator"
+                f"controls of {self._stored_record.signer} are removed: it is no longer an operator"
             )
-        self._last_record = self._network_record
+        self._stored_record = self.network_record
         self._steps.keep_signed_by(self.operators)
         self._renew_signatures()
 
     @property
-    def _network_record(self) -> Control | None:
+    def network_record(self) -> Control | None:
         """The network's record, which acts while its signer is an operator."""
-        record = self._last_record
+        record = self._stored_record
         return record if record is not None and record.signer in self.operators else None
 
     @property
@@ -118,11 +118,11 @@ class Controls:
         _check_arm(arm, arms)
         if (
             not self.is_operator
-            and self._network_record is not None
-            and arm in self._network_record.paused
+            and self.network_record is not None
+            and arm in self.network_record.paused
         ):
             raise Conflict(
-                f"arm {arm!r} is paused in the whole network by {self._network_record.signer}, "
+                f"arm {arm!r} is paused in the whole network by {self.network_record.signer}, "
                 "and only an operator can resume it"
             )
         return self._apply_command(self._next_version().with_pin(arm))
@@ -136,7 +136,7 @@ class Controls:
         """Undo pins and pauses of an arm, or of all arms (None), by a new version."""
         if arm is not None:
             _check_arm(arm, [*arms, *self._named_arms()])  # a removed arm can still be resumed
-        record = self._network_record
+        record = self.network_record
         if not self.is_operator and record is not None and arm in (record.pinned, *record.paused):
             raise Conflict(
                 f"arm {arm!r} is pinned or paused in the whole network by {record.signer}, "
@@ -152,7 +152,7 @@ class Controls:
             return "control_wrong_network"
         if control.experiment != self.experiment:
             return "control_wrong_experiment"
-        record = self._network_record
+        record = self.network_record
         if control == record:
             return None
         is_renewal = record is not None and control.rank == record.rank  # signed once more
@@ -178,7 +178,7 @@ class Controls:
 
     def receive(self, peer: str, message: ControlMessage, now: float) -> list[str]:
         """Process a neighbour's records; returns the reasons of refusals, to be counted."""
-        if self._network_record is not None and self._network_record not in message.controls:
+        if self.network_record is not None and self.network_record not in message.controls:
             self._last_sent.pop(peer, None)  # it lacks what we hold: at the next tick
         refused = []
         # Bounded work for one message, whatever a neighbour sends.
@@ -196,15 +196,15 @@ class Controls:
         due = [peer for peer in neighbours if self._is_due(peer, now)]
         if not due:
             return []
-        self._last_sent.update(dict.fromkeys(due, (now, self._network_record)))
+        self._last_sent.update(dict.fromkeys(due, (now, self.network_record)))
         message = self.make_message()
         return [(peer, message) for peer in due]
 
     def make_message(self) -> ControlMessage:
         """Build a message of the network's record and the version steps to it."""
         records = self._steps.next_batch()
-        if self._network_record is not None and self._network_record not in records:
-            records.append(self._network_record)
+        if self.network_record is not None and self.network_record not in records:
+            records.append(self.network_record)
         return ControlMessage(tuple(sorted(records, key=lambda record: record.rank)))
 
     @property
@@ -246,7 +246,7 @@ class Controls:
 
         It is valid before `configure_operators` is called, so that a start changes nothing.
         """
-        network_record = self._last_record
+        network_record = self._stored_record
         local_record = self._local_record
         records = (
             []
@@ -268,14 +268,14 @@ class Controls:
                 set(self._named_arms()) - set(arms)
             ),  # named, but no arms here: they do nothing
             "operator": self.is_operator,
-            "network": _describe_record(self._network_record),
+            "network": _describe_record(self.network_record),
             "here": _describe_record(self._local_record),
         }
 
     def state(self) -> bytes:
         """Return the state that must be on disk before it is acknowledged or sent."""
         network_record, local_record = (
-            record and record.to_plain() for record in (self._last_record, self._local_record)
+            record and record.to_plain() for record in (self._stored_record, self._local_record)
         )
         return json.dumps(
             {"held": network_record, "here": local_record, "steps": self._steps.to_plain()}
@@ -284,7 +284,7 @@ class Controls:
     def restore(self, state: bytes | None) -> None:
         """Return to a state; None: to no records."""
         data = {"held": None, "here": None, "steps": []} if state is None else json.loads(state)
-        self._last_record, self._local_record = (
+        self._stored_record, self._local_record = (
             data[name] and Control.from_plain(data[name]) for name in ("held", "here")
         )
         self._steps.restore(data["steps"])
@@ -294,7 +294,7 @@ class Controls:
         """Sign own records with today's certificate, so that other agents accept them later on."""
         if self.is_operator:
             self._steps.map_records(self._sign_own)
-            self._last_record = self._last_record and self._sign_own(self._last_record)
+            self._stored_record = self._stored_record and self._sign_own(self._stored_record)
 
     def _sign_own(self, control: Control) -> Control:
         if control.signer != self.agent or self._sign is None:
@@ -303,7 +303,7 @@ class Controls:
 
     def _next_version(self) -> Control:
         """Return the record that a command starts from, as the next version."""
-        last = self._network_record if self.is_operator else self._local_record
+        last = self.network_record if self.is_operator else self._local_record
         version = (self.version if self.is_operator else last.version if last else 0) + 1
         fresh = Control(self.network, self.experiment, version, self.agent)
         return fresh if last is None else replace(fresh, pinned=last.pinned, paused=last.paused)
@@ -315,7 +315,7 @@ class Controls:
                 f"{self.describe(self._named_arms())} (version {control.version} of this agent)"
             )
             return control
-        record = self._network_record
+        record = self.network_record
         if (
             record is not None
             and record.rank[1:] == control.rank[1:]
@@ -334,8 +334,8 @@ class Controls:
         return control
 
     def _adopt_record(self, control: Control) -> None:
-        is_renewal = self._network_record is not None and self._network_record.rank == control.rank
-        self._last_record = control
+        is_renewal = self.network_record is not None and self.network_record.rank == control.rank
+        self._stored_record = control
         self._steps.map_records(lambda record: control if record.rank == control.rank else record)
         if not is_renewal:
             sentence = self.describe(self._named_arms())  # whatever the arms here
@@ -343,7 +343,7 @@ class Controls:
 
     def _ends_before(self, end: float) -> bool:
         """Whether the certificate behind the present record ends before this time."""
-        record = self._network_record
+        record = self.network_record
         vouch = self._vouch
         assert record is not None
         assert vouch is not None
@@ -353,11 +353,11 @@ class Controls:
     def _is_due(self, peer: str, now: float) -> bool:
         when, last_record = self._last_sent.get(peer, (float("-inf"), None))
         return (
-            last_record != self._network_record or not 0 <= now - when < REPEAT_SECONDS
+            last_record != self.network_record or not 0 <= now - when < REPEAT_SECONDS
         )  # a clock may go back
 
     def _active_records(self) -> tuple[Control | None, Control | None]:
-        return self._local_record, self._network_record
+        return self._local_record, self.network_record
 
     def _pinned_arm(self, arms: Sequence[str]) -> str | None:
         """Return the arm that is pinned here; a pin of an unknown arm does nothing."""

@@ -57,11 +57,11 @@ def resume_arms(experiment: LiveExperiment, body: ResumeRequest) -> Any:
     return experiment.control_status()
 
 
-def reload_settings(read_settings: Callable[[], Any] | None, _: EmptyRequest) -> Any:
-    """Read the settings again; a bad file changes nothing."""
-    if read_settings is None:
+def reload_settings(reload: Callable[[], Any] | None, _: EmptyRequest) -> Any:
+    """Reload agent.toml and apply its changes; a file with a mistake changes nothing."""
+    if reload is None:
         raise ValueError(NO_RELOAD)
-    changed = read_settings()
+    changed = reload()
     return ReloadAnswer(changed if isinstance(changed, str) else "")
 
 

@@ -1,6 +1,6 @@
-"""Back-pressure on neighbours: a budget of messages and bytes a second, and a bounded queue.
+"""Back-pressure on neighbours: quotas of messages and bytes a second, and a bounded queue.
 
-Messages beyond a neighbour's budget, or faster than they are processed, are dropped and counted:
+Messages beyond a neighbour's quota, or faster than they are processed, are dropped and counted:
 exchanges send lost content again. No neighbour's messages wait behind another's.
 """
 
@@ -59,8 +59,11 @@ class TokenBucket:
         self.left = room
         self._since = now
 
-    def has_tokens(self, tokens: float, now: float) -> bool:
-        """Whether there are enough tokens now; a clock set back only costs the time between."""
+    def refill_and_check(self, tokens: float, now: float) -> bool:
+        """Refill the bucket up to now, and return whether it holds so many tokens; spends none.
+
+        A clock that is set back only costs the time between.
+        """
         self.left = min(self.room, self.left + self.rate * max(0.0, now - self._since))
         self._since = now
         return self.left >= tokens
@@ -72,8 +75,8 @@ class TokenBucket:
 
 @dataclass
 class _Neighbour:
-    messages: TokenBucket
-    volume: TokenBucket
+    message_bucket: TokenBucket
+    byte_bucket: TokenBucket
     waiting: deque[bytes] = field(default_factory=deque)
     size: int = 0  # bytes that wait
 
@@ -93,15 +96,15 @@ class Inbox:
         self._closed = False
 
     def set_rates(self, rates: tuple[float, float]) -> None:
-        """Change the budget of every neighbour: messages and bytes a second."""
+        """Change the quota of every neighbour: messages and bytes a second."""
         with self._changed:
             self._rates = rates
             for neighbour in self._neighbours.values():
                 waiting = neighbour.waiting
                 size = neighbour.size
                 fresh = self._new_neighbour()
-                neighbour.messages = fresh.messages
-                neighbour.volume = fresh.volume
+                neighbour.message_bucket = fresh.message_bucket
+                neighbour.byte_bucket = fresh.byte_bucket
                 neighbour.waiting = waiting
                 neighbour.size = size
 
@@ -113,12 +116,14 @@ class Inbox:
     def charge_neighbour(self, peer: str, messages: float = 0.0, seconds: float = 0.0) -> None:
         """Charge a neighbour for further messages, or for what it could send in some seconds.
 
-        If its budget is overdrawn, its waiting messages are dropped.
+        If its quota is overdrawn, its waiting messages are dropped.
         """
         with self._changed:
             neighbour = self._find_neighbour(peer)
-            neighbour.messages.spend_tokens(messages + seconds * neighbour.messages.rate)
-            if neighbour.messages.left < 0 and neighbour.waiting:
+            neighbour.message_bucket.spend_tokens(
+                messages + seconds * neighbour.message_bucket.rate
+            )
+            if neighbour.message_bucket.left < 0 and neighbour.waiting:
                 self._refusals.add(MESSAGE_RATE_EXCEEDED, len(neighbour.waiting))
                 neighbour.waiting.clear()
                 neighbour.size = 0
@@ -168,10 +173,13 @@ class Inbox:
 
     def _charge_message(self, neighbour: _Neighbour, size: int) -> bool:
         now = self._clock()
-        enough = neighbour.messages.has_tokens(1.0, now), neighbour.volume.has_tokens(size, now)
+        enough = (
+            neighbour.message_bucket.refill_and_check(1.0, now),
+            neighbour.byte_bucket.refill_and_check(size, now),
+        )
         if all(enough):
-            neighbour.messages.spend_tokens(1.0)
-            neighbour.volume.spend_tokens(size)
+            neighbour.message_bucket.spend_tokens(1.0)
+            neighbour.byte_bucket.spend_tokens(size)
             return True
         self._refusals.add(BYTE_RATE_EXCEEDED if enough[0] else MESSAGE_RATE_EXCEEDED)
         return False

@@ -13,7 +13,7 @@ from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide
 from posse.lab.compiled.philox import NETWORK, U64, next_uniform, open_stream, philox
 from posse.lab.compiled.records import MERGE
 
-# BlockState merged in one stretch, few enough to stay in the cache between two passes over them.
+# Rows merged in one stretch, few enough to stay in the cache between two passes over them.
 _STRETCH = U64(64)
 
 
