@@ -37,7 +37,7 @@ import posse
 from posse.lab.jobs import executors
 from posse.lab.jobs.results_cache import PartStore
 from posse.lab.simulator import plan_jobs
-from posse.lab.jobs.scheduler import complete
+from posse.lab.jobs.scheduler import complete_jobs
 
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
@@ -47,9 +47,9 @@ if __name__ == "__main__":
     jobs = plan_jobs(posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4), algorithms,
         horizon=20, runs=4, engine="reference")
     store = PartStore(Path(sys.argv[1], "store"))
-    complete([jobs["quick"]], store, threads=1)
+    complete_jobs([jobs["quick"]], store, threads=1)
     with executors.processes(2) as executor:
-        complete(list(jobs.values()), store, executor=executor)
+        complete_jobs(list(jobs.values()), store, executor=executor)
 """
 
 
