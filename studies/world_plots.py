@@ -146,13 +146,13 @@ def late_run(generator, looks):
         if t > LONG:
             break
         if what == 0:
-            made[i] = agent.begin("offer", 0.0)
+            made[i] = agent.count_decision("offer", 0.0)
         elif what == 1:
             naive.learn("offer", float(success[i]))
             if success[i]:
-                agent.correct("offer", 0.0, 1.0, made[i])
+                agent.correct_reward("offer", 0.0, 1.0, made[i])
         elif what == 2:
-            agent.close("offer", float(success[i]), made[i])
+            agent.close_decision("offer", float(success[i]), made[i])
         else:
             acted = float(family.posterior_mean(agent.belief)[0])
             closed = agent.arms()["offer"]

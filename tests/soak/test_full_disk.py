@@ -86,14 +86,14 @@ def test_a_full_disk(kind, exchange, disk, scale, swarm_of, until, check, tell):
         made = [http.post(f"{PREFIX}/decisions", json={}).json() for _ in range(20)]
         swarm.send_visitors()
         until(lambda: swarm.acknowledged > 40, "visitors are answered")
-        disk.submit_parts(swarm)
+        disk.fill(swarm)
 
         def reward(decision) -> bool:
             answer = http.post(
                 f"{PREFIX}/decisions/{decision['decision']}/reward", json={"reward": 1}
             )
             if answer.status_code == 503:
-                assert "nothing was kept" in answer.json()["error"]
+                assert "nothing was stored" in answer.json()["error"]
                 assert answer.headers["Retry-After"] == "1"
                 return False
             assert answer.status_code == 200
@@ -133,7 +133,7 @@ def test_a_start_on_a_full_disk(small_disk, swarm_of, until, check):
     for end in (site.kill, site.request_stop):  # which leaves no files beside the store
         end()
         site.process.wait(60)
-        small_disk.submit_parts(swarm)
+        small_disk.fill(swarm)
         ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert ended.returncode == 2
         (line,) = ended.stderr.splitlines()

@@ -198,7 +198,7 @@ def test_too_few_threads_to_start(agents, threads):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     agents.processes.append(process)
-    assert "no room for one more thread" in one_line(process)
+    assert "cannot start another thread" in one_line(process)
 
 
 @pytest.mark.long

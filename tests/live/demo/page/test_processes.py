@@ -103,7 +103,7 @@ def test_a_leashed_agent_keeps_its_faults_and_ends_with_its_swarm_not_with_ctrl_
         site.process.stdin.close()  # as the system does where the swarm was killed
         assert site.process.wait(SOON) == 0
         assert look() == {}
-        assert "ended with code 0" in crew.find_problem("berlin")
+        assert "exit code 0" in crew.find_problem("berlin")
     finally:
         for each in (site, other):
             each.kill()
@@ -132,7 +132,7 @@ def test_the_command_serves_until_ctrl_c_and_then_counts(tmp_path):
     assert (swarm.returncode, err) == (0, "")
     acknowledged, counted = re.search(r"(\d+) acknowledged = (\d+) counted", out).groups()
     assert int(acknowledged) == int(counted) > 5
-    assert "every agent holds the evidence of all of them" in out
+    assert "every agent holds the evidence of all agents" in out
     assert "alone with the same visitors they lose" in out
     with pytest.raises(httpx.ConnectError):
         httpx.get(url, trust_env=False)
