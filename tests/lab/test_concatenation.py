@@ -58,7 +58,7 @@ def test_comparisons_are_joined_by_name():
         posse.concat([compare(2), other])
     with pytest.raises(ValueError, match=r"dec-TS: runs 0 to 1 and runs 3 to 4 leave a gap"):
         posse.concat([compare(2), compare(range(3, 5))])
-    with pytest.raises(ValueError, match="all results or all comparisons"):
+    with pytest.raises(ValueError, match="only results or only comparisons"):
         posse.concat([compare(2), compare(range(2, 4))["alone"]])
 
 

@@ -39,14 +39,14 @@ def issue_for(folder, name, lifetime, file):
     """A certificate for a name under any file name; its lifetime may be seconds, or over."""
     authority = certificates.read_certificate(folder / "ca.pem")
     key = certificates.Ed25519PrivateKey.generate()
-    certificate = certificates._sign_certificate(
+    certificate = certificates.sign_certificate(
         name,
         key,
         certificates.common_name(authority),
         certificates.read_key(folder / "ca.key"),
         lifetime,
-        certificates._alternative_names(HOSTS),
+        certificates.alternative_names(HOSTS),
     )
     files = CertificateFiles(folder / "ca.pem", folder / f"{file}.pem", folder / f"{file}.key")
-    certificates._write_pair(files, certificate, key, force=True)
+    certificates.write_pair(files, certificate, key, force=True)
     return files

@@ -232,11 +232,11 @@ def test_no_count_is_lost_and_none_grows_under_those_who_read_it(world):
         start.wait(10)
         node.receive("b", b"garbage")
         node.reward(node.decide().id, 1.0)
-        node._send_messages("default", [("b", "7"), ("b", "message_too_large")])
+        node.send_messages("default", [("b", "7"), ("b", "message_too_large")])
         node.failures.copy().total()
 
     encode = lambda message, *_: bytes(int(message))  # noqa: E731
-    node._codec = SimpleNamespace(encode=encode, decode=node._codec.decode)
+    node.codec = SimpleNamespace(encode=encode, decode=node.codec.decode)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
     counted = {"received": 8, "decisions": 8, "rewards": 8, "sent": 8}

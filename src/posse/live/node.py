@@ -107,7 +107,7 @@ class Node:
         self.counts = Counts()  # decisions and rewards of all, messages sent and received
         self.refusals = Counts()  # of payloads that are no message
         self.failures = Counts()  # of the store, by what was going on
-        self._codec = Codec(OriginsMessage, FlowsMessage, ControlMessage, StatusMessage)
+        self.codec = Codec(OriginsMessage, FlowsMessage, ControlMessage, StatusMessage)
         self._inbox = Inbox(self._message_rates(), clock, self.refusals)
         self.stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -245,8 +245,8 @@ class Node:
         self.store.flush()
         for experiment in experiments:
             try:
-                self._send_messages(experiment.name, experiment.tick(now))
-                self._send_messages(experiment.name, experiment.tick_controls(self.neighbours, now))
+                self.send_messages(experiment.name, experiment.tick(now))
+                self.send_messages(experiment.name, experiment.tick_controls(self.neighbours, now))
                 experiment.recorder.record_minute(now)
             except StoreError as error:
                 failed = error
@@ -273,7 +273,7 @@ class Node:
         """Process a message; a bad one is counted and never fatal. Returns whether it was good."""
         now = self.clock()
         try:
-            parcel = self._codec.decode(payload)
+            parcel = self.codec.decode(payload)
         except WireError as error:
             self._inbox.charge_neighbour(peer, MALFORMED_PRICE)
             self.refusals.add(error.kind)
@@ -292,7 +292,7 @@ class Node:
             if isinstance(parcel.message, ControlMessage):
                 experiment.receive_controls(peer, parcel.message, now)
             else:
-                self._send_messages(experiment.name, experiment.receive(peer, parcel.message, now))
+                self.send_messages(experiment.name, experiment.receive(peer, parcel.message, now))
         except StoreError:  # the neighbour will say it again
             self.failures.add("receive")
         except Exception:  # a bug of ours must not end the process
@@ -308,7 +308,7 @@ class Node:
             if self.presence.is_due(self.experiments, now):
                 self.presence.publish_status(self._make_status(now), self.experiments, now)
             relay = any(experiment.knows_origins for experiment in self.experiments.values())
-            self._send_messages(DEFAULT, self.presence.make_messages(self.neighbours, relay, now))
+            self.send_messages(DEFAULT, self.presence.make_messages(self.neighbours, relay, now))
         except Exception:  # a bug of ours must not keep evidence from others
             log.exception("the status of %s was not sent", self.name)
             self.failures.add("tick")
@@ -401,11 +401,11 @@ class Node:
     def _message_rates(self) -> tuple[float, float]:
         return self.limits.rates_for(self.tick_seconds, len(self.experiments))
 
-    def _send_messages(self, experiment: str, outgoing: Iterable[tuple[str, object]]) -> None:
+    def send_messages(self, experiment: str, outgoing: Iterable[tuple[str, object]]) -> None:
         """Send each message to its neighbour."""
         for peer, message in outgoing:
             try:
-                self.transport.send(peer, self._codec.encode(message, experiment))
+                self.transport.send(peer, self.codec.encode(message, experiment))
                 self.counts.add("sent")
             except ValueError as error:  # too large, or an unknown neighbour
                 if not self.failures["send"]:

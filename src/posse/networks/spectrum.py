@@ -89,8 +89,8 @@ def compute_matrix_gap(weights: Any, stochastic: bool = True) -> float:
 
     try:
         if symmetric and stochastic:
-            return _large_gap(weights)
-        return _arnoldi_gap(weights, stochastic)
+            return large_gap(weights)
+        return arnoldi_gap(weights, stochastic)
     except ArpackNoConvergence as error:
         raise RuntimeError(
             f"the second eigenvalue of this {weights.shape[0]}-agent matrix did not converge: "
@@ -112,7 +112,7 @@ def _start_vector(n_agents: int) -> FloatArray:
     return np.random.default_rng(0).standard_normal(n_agents)
 
 
-def _large_gap(weights: Any) -> float:
+def large_gap(weights: Any) -> float:
     """Compute the gap of a large symmetric doubly stochastic matrix, by Lanczos."""
     from scipy.sparse.linalg import ArpackNoConvergence
 
@@ -123,7 +123,7 @@ def _large_gap(weights: Any) -> float:
             return _lanczos_gap(weights, tolerance=1e-10)
     except ArpackNoConvergence:
         pass
-    return _inverse_gap(weights)
+    return inverse_gap(weights)
 
 
 def _lanczos_gap(weights: Any, tolerance: float) -> float:
@@ -141,7 +141,7 @@ def _lanczos_gap(weights: Any, tolerance: float) -> float:
     return float(1 - abs(value))
 
 
-def _inverse_gap(weights: Any) -> float:
+def inverse_gap(weights: Any) -> float:
     """Compute a tiny gap, where Lanczos is slow, from the largest eigenvalue of (I - W)^-1."""
     from scipy.sparse import csc_array, eye_array
     from scipy.sparse.linalg import LinearOperator, eigsh, splu
@@ -167,7 +167,7 @@ def _inverse_gap(weights: Any) -> float:
     return gap
 
 
-def _arnoldi_gap(weights: Any, stochastic: bool) -> float:
+def arnoldi_gap(weights: Any, stochastic: bool) -> float:
     """Compute the gap of a large matrix that is not symmetric, or not doubly stochastic."""
     from scipy.sparse.linalg import eigs
 

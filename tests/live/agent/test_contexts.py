@@ -74,7 +74,7 @@ def test_every_policy_plays_at_contexts(policy, n_arms):
     agent = taught(arms=arms, policy=policy)
     x = agent.encode_context(DE).x
     at = agent.family.at_context(agent.belief, x)
-    agent._count_rounds()
+    agent.count_rounds()
     t = agent._rounds + 1
     wanted = policy.probabilities(at, agent.family.at_mean, t, None)
     (choice,) = agent.draw_choices([None], [agent.encode_context(DE)])
@@ -205,7 +205,7 @@ def test_decisions_that_count_from_the_start_end_as_if_heard_when_they_closed(ki
     closed_later(agent, visits, order[:0])
     assert not np.array_equal(agent.belief, before)
     np.testing.assert_array_equal(
-        agent._closed_posteriors.current, before
+        agent.closed_posteriors.current, before
     )  # people are shown none of it
     assert agent.arms()["red"].pulls_here == 0
     agent = shop(kind)
@@ -215,7 +215,7 @@ def test_decisions_that_count_from_the_start_end_as_if_heard_when_they_closed(ki
         heard.learn(arm, reward, x=x)
     assert agent.exchange.own() == heard.exchange.own()
     np.testing.assert_array_equal(agent.belief, heard.belief)
-    np.testing.assert_array_equal(agent.belief, agent._closed_posteriors.current)
+    np.testing.assert_array_equal(agent.belief, agent.closed_posteriors.current)
 
 
 def test_open_decisions_do_not_move_the_point_of_linearisation():

@@ -61,7 +61,7 @@ def test_the_first_need_not_be_the_default(path: Path) -> None:
         assert store.experiment_names() == ["checkout"]
     with pytest.raises(ValueError, match="in the experiment checkout"):
         Store.open(path, fingerprint="g", experiment="checkout")
-    with pytest.raises(ValueError, match="experiment must be a text"):
+    with pytest.raises(ValueError, match="experiment must be a non-empty text"):
         Store.open(path, fingerprint="f", experiment="")
 
 

@@ -162,7 +162,7 @@ class Agent:
     ) -> list[Choice]:
         """Choose a batch of arms, with the propensities of all allowed arms; visits: features."""
         subsets = [self._find_subset(allowed) for allowed in allowed_sets]
-        self._count_rounds()
+        self.count_rounds()
         if self.context is not None:
             places = visits or [self.encode_context(None)] * len(allowed_sets)  # which refuses
             return self._choose_arms_at(subsets, [visit.x for visit in places if visit is not None])
@@ -181,7 +181,7 @@ class Agent:
         With contexts, that at the average features.
         """
         subset = self._find_subset(None)
-        t = self._count_rounds() + 1
+        t = self.count_rounds() + 1
         if self.context is None:
             chances = self._chooser.probabilities(self._posteriors, subset, t)
         else:
@@ -189,7 +189,7 @@ class Agent:
             (chances,) = self._chooser.probabilities_at(self._posteriors, subset, at, t)
         return dict(zip(subset.names, chances.tolist(), strict=True))
 
-    def _count_rounds(self) -> int:
+    def count_rounds(self) -> int:
         """Count the decisions so far: an index policy must not start again with every process."""
         if self._rounds is None:
             rows = self.exchange.own().values()
@@ -208,8 +208,8 @@ class Agent:
         self, subsets: Sequence[ArmSubset], places: Sequence[FloatArray]
     ) -> list[Choice]:
         """Draw one choice at each of some contexts."""
-        first = self._count_rounds() + 1
-        self._rounds = self._count_rounds() + len(subsets)
+        first = self.count_rounds() + 1
+        self._rounds = self.count_rounds() + len(subsets)
         return self._chooser.choose_all_at(
             self._posteriors, subsets, places, first, self._generator
         )
@@ -460,9 +460,9 @@ class Agent:
         self.arm_names = names
         self._pooling = SitePooling(*sums, sites, steady)
         self._posteriors = Posteriors(*sums, pooling=self._pooling)
-        self._closed_posteriors = Posteriors(*sums, closed_only=True)
-        self._linearizer = Linearizer(*sums, self._posteriors, self._closed_posteriors)
-        self._summaries = ArmSummaries(*sums, self._pooling, self._closed_posteriors)
+        self.closed_posteriors = Posteriors(*sums, closed_only=True)
+        self._linearizer = Linearizer(*sums, self._posteriors, self.closed_posteriors)
+        self._summaries = ArmSummaries(*sums, self._pooling, self.closed_posteriors)
 
     def _find_subset(self, allowed: Sequence[str] | None) -> ArmSubset:
         """Return the cached subset of the allowed arms; a new subset is validated."""

@@ -2,8 +2,9 @@
 
 No process goes on in an incarnation of another one: its disk may be an old copy, and then sequence
 numbers that others have seen would be used twice. So that restarts do not add up for ever, the
-present incarnation absorbs old ones (a fold). What each of these was worth by itself is kept in an
-archive: if a neighbour comes with more of one than we knew, exactly the difference is added.
+present incarnation absorbs old ones (a fold, that is compaction). What each of these was worth by
+itself is kept in an archive: if a neighbour comes with more of one than we knew, exactly the
+difference is added.
 
 Where evidence fades all of it but the older entries is in numbers of one epoch, the present one,
 and these are read in it.

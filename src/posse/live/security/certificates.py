@@ -74,10 +74,10 @@ def create_authority(folder: Path, *, force: bool = False) -> CertificateFiles:
     key = Ed25519PrivateKey.generate()
     # a name of its own, so that nobody takes one authority for another
     name = f"posse authority {secrets.token_hex(4)}"
-    certificate = _sign_certificate(name, key, name, key, timedelta(days=AUTHORITY_DAYS), None)
+    certificate = sign_certificate(name, key, name, key, timedelta(days=AUTHORITY_DAYS), None)
     files = CertificateFiles(*(folder / f"{AUTHORITY}.{end}" for end in ("pem", "pem", "key")))
     folder.mkdir(parents=True, exist_ok=True)
-    _write_pair(files, certificate, key, force)
+    write_pair(files, certificate, key, force)
     return files
 
 
@@ -99,7 +99,7 @@ def issue_certificate(
         hosts = _read_hosts(read_certificate(files.certificate)) if renewed else HOSTS
     if days < 1:
         raise ValueError(f"a certificate must be valid for 1 day or more, got {days}")
-    names = _alternative_names(hosts)
+    names = alternative_names(hosts)
     authority_key = folder / f"{AUTHORITY}.key"
     if not (files.authority.exists() and authority_key.exists()):
         raise ValueError(f"there is no authority in {folder}: run posse certs init first")
@@ -114,13 +114,13 @@ def issue_certificate(
     if lifetime <= timedelta(0):
         raise ValueError(f"{files.authority} has expired: run posse certs init --force")
     key = Ed25519PrivateKey.generate()
-    certificate = _sign_certificate(name, key, common_name(authority), signer, lifetime, names)
+    certificate = sign_certificate(name, key, common_name(authority), signer, lifetime, names)
     # It goes along with every message, so that many hosts would cost bandwidth for ever.
     if len(encode_certificate(certificate)) > MOST_CERTIFICATE_BYTES:
         raise ValueError(
             f"a certificate has at most {MOST_CERTIFICATE_BYTES:,} bytes: give it fewer hosts"
         )
-    _write_pair(files, certificate, key, force)
+    write_pair(files, certificate, key, force)
     return files
 
 
@@ -275,7 +275,7 @@ def _read_hosts(certificate: x509.Certificate) -> list[str]:
     return [str(name.value) for name in names]
 
 
-def _alternative_names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
+def alternative_names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
     """Return the hosts of an agent, as IP addresses where they are such."""
     names: list[x509.GeneralName] = []
     for host in dict.fromkeys(hosts):
@@ -293,7 +293,7 @@ def _alternative_names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
     return x509.SubjectAlternativeName(names)
 
 
-def _sign_certificate(
+def sign_certificate(
     name: str,
     key: Ed25519PrivateKey,
     issuer: str,
@@ -341,7 +341,7 @@ def _x509_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _write_pair(
+def write_pair(
     files: CertificateFiles, certificate: x509.Certificate, key: Ed25519PrivateKey, force: bool
 ) -> None:
     """Write a key and its certificate, both or neither."""

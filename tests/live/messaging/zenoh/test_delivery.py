@@ -102,7 +102,7 @@ def test_a_neighbour_that_speaks_is_connected_whatever_it_declared(world):
     """After a path that lost all large packets for a while, zenoh matched nobody for ever."""
     a, b = world.pair()
     world.honest_pair_works()
-    a._publishers["b"] = SimpleNamespace(matching_status=SimpleNamespace(matching=False))
+    a.publishers["b"] = SimpleNamespace(matching_status=SimpleNamespace(matching=False))
     assert a.connected() == {"b": True}
     b.close()
     wait_until(lambda: a.connected() == {"b": False})
@@ -113,11 +113,11 @@ def test_links_that_end_without_an_event_are_found(world):
     a, b = world.pair()
     world.honest_pair_works()
     gone = "session", "tls/127.0.0.1:1", "tls/127.0.0.1:2"
-    a._update_links({gone: "b"}, set())
+    a.update_links({gone: "b"}, set())
     assert a.connected() == {"b": True}
     assert gone not in a._links
     assert a._links  # those that are there are not taken for ended
-    a._update_links({gone: "b"}, set())
+    a.update_links({gone: "b"}, set())
     b.close()
     wait_until(lambda: a.connected() == {"b": False})
 

@@ -112,7 +112,7 @@ def gamma_prefix(a, x):
 
 
 @helper
-def _large_gamma_tails(a, x):
+def large_gamma_tails(a, x):
     """`gamma_tails` of a shape so large that series are long (Temme 1979), to 1e-10."""
     off = (x - a) / a
     eta = math.copysign(math.sqrt(-2.0 * _log_minus(x, a)), off)
@@ -131,7 +131,7 @@ def gamma_tails(a, x):
     if x <= 0.0:
         return 0.0, 1.0
     if a >= _LARGE:
-        return _large_gamma_tails(a, x)
+        return large_gamma_tails(a, x)
     prefix = gamma_prefix(a, x)
     if x < a + 1.0:  # the series of the lower tail
         term = 1.0 / a

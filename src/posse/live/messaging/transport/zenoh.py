@@ -109,7 +109,7 @@ class ZenohTransport:
         self._watching = threading.Lock()
         self._session: Any = None
         self._opening: threading.Thread | None = None
-        self._publishers: dict[str, Any] = {}
+        self.publishers: dict[str, Any] = {}
         self._closed = False
         self._links: dict[LinkEnds, str] = {}  # -> whose certificate
         self._linked_names: frozenset[str] = frozenset()
@@ -176,7 +176,7 @@ class ZenohTransport:
         watch = zenoh.handlers.Callback(self._on_link_event, indirect=False)
         self._session.info.declare_link_events_listener(watch, history=True)
         for peer in self.neighbours:
-            self._publishers[peer] = self._session.declare_publisher(
+            self.publishers[peer] = self._session.declare_publisher(
                 message_key(self.network, self.name, peer),
                 # blocking would stall us for seconds whenever a neighbour hangs
                 congestion_control=zenoh.CongestionControl.DROP,
@@ -235,9 +235,9 @@ class ZenohTransport:
     def _on_link_event(self, event: Any) -> None:
         """Note a link that opens or ends."""
         if str(event.kind).endswith("PUT"):
-            self._update_links({_link_ends(event.link): event.link.auth_identifier or ""}, set())
+            self.update_links({_link_ends(event.link): event.link.auth_identifier or ""}, set())
         else:
-            self._update_links({}, {_link_ends(event.link)})
+            self.update_links({}, {_link_ends(event.link)})
 
     def _drop_dead_links(self) -> None:
         """Drop links that ended without an event, as some do on a busy machine."""
@@ -246,9 +246,9 @@ class ZenohTransport:
         session = self._session
         open_links = () if session is None else session.info.links()
         if ended := before - {_link_ends(link) for link in open_links}:
-            self._update_links({}, ended)
+            self.update_links({}, ended)
 
-    def _update_links(self, opened: Mapping[LinkEnds, str], ended: Set[LinkEnds]) -> None:
+    def update_links(self, opened: Mapping[LinkEnds, str], ended: Set[LinkEnds]) -> None:
         """Update whose links are open: all links of one session must have one certificate.
 
         zenoh applies the access control of the first link to all that claim the same session id
@@ -297,7 +297,7 @@ class ZenohTransport:
     def send(self, peer: str, payload: bytes) -> None:
         """Hand a message to zenoh; nothing is sent to a peer that is no connected neighbour."""
         check_size(payload, self.max_bytes)
-        publisher = self._publishers.get(peer)
+        publisher = self.publishers.get(peer)
         if publisher is None or not self._may_send_to(peer):
             return
         # what cannot go out is lost, as on any network
@@ -309,7 +309,7 @@ class ZenohTransport:
         reached = dict.fromkeys(self.neighbours, False)
         with contextlib.suppress(zenoh.ZError):
             self._drop_dead_links()
-            for peer, publisher in list(self._publishers.items()):
+            for peer, publisher in list(self.publishers.items()):
                 # what a neighbour declared can get lost with a link that died and not come again,
                 # while messages pass both ways; a router's link says nothing of those behind it
                 speaks = self.router is None and peer in self._heard_peers
@@ -323,7 +323,7 @@ class ZenohTransport:
         with self._lock:
             session = self._session
             self._session = None
-            self._publishers = {}
+            self.publishers = {}
         if session is None:
             return
         # zenoh waits for links it is opening, to one that hangs for as long as HANDSHAKE; not
