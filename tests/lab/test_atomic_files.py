@@ -1,6 +1,7 @@
 """Files are whole or not there, whatever fails while they are written."""
 
 import os
+import signal
 import stat
 
 import pytest
@@ -8,7 +9,7 @@ from scipy.io import netcdf_file
 
 from posse.lab import atomic_files as files
 from posse.lab import storage
-from posse.lab.atomic_files import atomic_write
+from posse.lab.atomic_files import atomic_write, delay_interrupt
 from tests.lab.stored import assert_same, make
 
 
@@ -101,3 +102,22 @@ def test_files_have_ordinary_permissions_and_links_stay_links(tmp_path):
     assert link.is_symlink()
     assert target.stat().st_mode == (tmp_path / "plain").stat().st_mode
     assert_same(make(), storage.load(target))
+
+
+def test_an_interrupt_waits_until_a_write_is_complete():
+    steps = []
+
+    def write():
+        with delay_interrupt():
+            signal.raise_signal(signal.SIGINT)
+            steps.append("written")
+
+    # a test runner in the background ignores SIGINT
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert steps == ["written"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 TEMPORARY = ".posse-"  # prefix of the names of files that are being written
 
@@ -41,3 +44,24 @@ def _flush_to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def delay_interrupt() -> Iterator[None]:
+    """Let a Ctrl-C wait until a short write is complete, then deliver it.
+
+    SciPy's netCDF writer prints a traceback when it is interrupted in the middle of a file.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    # only the main thread receives signals, and only a handler of Python can be called later
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    received: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if received:
+            handler(*received[0])

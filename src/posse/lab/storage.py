@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.lab.atomic_files import atomic_write
+from posse.lab.atomic_files import atomic_write, delay_interrupt
 from posse.lab.comparisons import Comparison
 from posse.lab.results import Result
 from posse.lab.simulation import KEEP, infer_dims
@@ -105,7 +105,7 @@ def save(value: Result | Comparison, path: str | os.PathLike[str]) -> None:
     dataset.attrs["settings"] = settings
     arrays = {str(name): dataset[name].values for name in ["time", *dataset.data_vars]}
     dataset.attrs["checksum"] = _compute_checksum(dataset.attrs, list(arrays.values()))
-    with atomic_write(path) as temporary:
+    with atomic_write(path) as temporary, delay_interrupt():
         dataset.to_netcdf(temporary, engine="scipy")
 
 
