@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posse.live.store import Conflict, LateReward, RewardOutcome, Unknown, VoidReward
+from posse.live.store import Conflict, LateReward, RewardOutcome, Unknown, SupersededReward
 from simulation.bits import MOST_BITS, reward_of
 from simulation.history import Key, Violation
 from simulation.looking import is_void
@@ -64,7 +64,7 @@ def check_first_reward(world: World, site: Site, key: Key, reward: float, outcom
     assert site.node is not None
     record = site.memory.decisions[key].record
     void = is_void(site, site.node.experiment(key[0]), key, record)
-    if not (isinstance(outcome, VoidReward) if void else outcome is RewardOutcome.NEW):
+    if not (isinstance(outcome, SupersededReward) if void else outcome is RewardOutcome.NEW):
         raise Violation(f"{site.name} answered {outcome!r} to the first reward of {record}")
     if not void:
         world.note_reward(site, key, reward)
@@ -105,7 +105,7 @@ def repeat_requests(world: World, site: Site, key: Key) -> None:
     if not world.is_running(site):
         return
     outcome = world.give_reward(site, key, 12345.0)
-    expected = (VoidReward if record.void else LateReward) if record.silent else Conflict
+    expected = (SupersededReward if record.void else LateReward) if record.silent else Conflict
     if isinstance(outcome, RewardOutcome | ValueError) and type(outcome) is not expected:
         raise Violation(f"{site.name} answered {outcome!r} to another reward of {record}")
 

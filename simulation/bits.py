@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 from posse.live.store import DecisionRecord
 
 MOST_BITS = 50  # of one arm; their sum stays below what the wire carries

@@ -13,9 +13,9 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from posse.live.exchange.epochs import shift_ledger
-from posse.live.exchange.ledger import minus, plus, total
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.half_life import shift_ledger
+from posse.live.exchange.evidence_sums import minus, plus, total
+from posse.live.exchange.evidence_sums import PER_UNIT
 from simulation.agents import LIAR
 from simulation.bits import sums_of_decision
 from simulation.history import Violation

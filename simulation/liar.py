@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from posse.live.exchange.layouts import signed_bytes
+from posse.live.exchange.messages import signed_bytes
 from posse.live.exchange.messages import Entry, FlowsMessage, OriginsMessage
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.messaging.wire import VERSION, Codec
 from simulation.agents import LIAR, sign_content

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from posse.live.exchange.own import UNTOLD
+from posse.live.exchange.own_incarnations import UNTOLD
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.store import DecisionRecord
 from simulation.bits import (

@@ -14,7 +14,7 @@ from typing import Any
 from posse.live.agent.agent import Agent
 from posse.live.exchange import digests, examine, flows, origins, overlaps, own
 from posse.live.exchange import flow_records as boots
-from posse.live.exchange.ledger import negative
+from posse.live.exchange.evidence_sums import negative
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.messaging import inbox

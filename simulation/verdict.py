@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from posse.live.exchange.ledger import minus, plus, total
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import minus, plus, total
+from posse.live.exchange.evidence_sums import PER_UNIT
 from simulation import disk as disks
 from simulation.agents import LIAR, fold_early
 from simulation.applications import repeat_requests

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from posse.live.agent.context_evidence import ExpansionPoint
-from posse.live.exchange.books import NOT_HERE_YET
-from posse.live.exchange.ledger import total
+from posse.live.exchange.evidence_sums import total
+from posse.live.exchange.replica import NOT_HERE_YET
 from tests.live.several import Several, table
 from tests.live.visits import ARMS, RANGES, SCHEMA, TABLES, shop, visit
 

@@ -12,7 +12,7 @@ from posse.contexts import Contexts
 from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.agent.evidence import Evidence
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 from tests.live.visits import ARMS, FAMILIES, SCHEMA, exchanged, grams, reward_of, shop, visit
 
 KINDS = pytest.mark.parametrize("kind", FAMILIES)

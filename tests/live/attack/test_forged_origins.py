@@ -11,9 +11,8 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.exchange import Entry, OriginsMessage
-from posse.live.exchange.layouts import signed_bytes
-from posse.live.exchange.messages import FlowsMessage
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.exchange.messages import FlowsMessage, signed_bytes
 from posse.live.messaging.transport.zenoh import ZenohTransport
 from posse.live.messaging.wire import Codec
 from posse.live.security import certificates

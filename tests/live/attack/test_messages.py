@@ -8,7 +8,7 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.demo.fleet import Fleet
-from posse.live.exchange.ledger import from_plain
+from posse.live.exchange.evidence_sums import from_plain
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.membership.heartbeats import Presence
 from posse.live.messaging.inbox import MessageLimits

@@ -8,9 +8,9 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.exchange import Entry, Flows, Origins, OriginsMessage
+from posse.live.exchange.evidence_sums import PER_UNIT
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.origins import LARGEST_ORIGIN
-from posse.live.exchange.quanta import PER_UNIT
 from posse.live.messaging.transport import MAX_BYTES
 from posse.live.messaging.wire import Codec
 

@@ -10,10 +10,10 @@ import json
 import random
 from dataclasses import dataclass
 
-from posse.live.exchange import Origins
-from posse.live.exchange.ledger import plus, total
 from posse.live.exchange.numbers import new_incarnation
-from posse.live.exchange.quanta import PER_UNIT
+
+from posse.live.exchange import Origins
+from posse.live.exchange.evidence_sums import PER_UNIT, plus, total
 
 BOUNDS = (2.0**41, 2.0**41, 1.0, 1.0)  # reward, closed reward, closed count, count
 ARMS, NIBBLES = 8, 15

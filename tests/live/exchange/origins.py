@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import replace
 
 from posse.live.exchange import Entry, Origins, OriginsMessage
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 from tests.live.exchange.world import BOUNDS, FINGERPRINT
 
 ONE = (PER_UNIT, PER_UNIT)

@@ -7,8 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from posse.live.exchange import Flows, Origins
-from posse.live.exchange.ledger import minus, plus
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT, minus, plus
 from tests.live.exchange.machine import Faults
 
 

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.epochs import JUMPED, Epochs, halve, shift_ledger
-from posse.live.exchange.ledger import dominates, negative
-from posse.live.exchange.quanta import PER_UNIT, to_quanta
+from posse.live.exchange.evidence_sums import PER_UNIT, dominates, negative, to_quanta
+from posse.live.exchange.half_life import JUMPED, Epochs, halve, shift_ledger
 
 WHOLE = st.integers(-(2**62), 2**62)
 TIMES = st.integers(0, 70)

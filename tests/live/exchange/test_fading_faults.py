@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
 from posse.live.exchange import Flows, Origins
-from posse.live.exchange.epochs import shift_ledger
-from posse.live.exchange.ledger import minus, plus, total
+from posse.live.exchange.evidence_sums import minus, plus, total
+from posse.live.exchange.half_life import shift_ledger
 from tests.live.exchange.drift import DriftingWorld
 from tests.live.exchange.machine import Faults
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from posse.live.exchange import Flows
-from posse.live.exchange.epochs import AHEAD, JUMPED, shift_ledger
-from posse.live.exchange.ledger import minus, negative, plus
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT, minus, negative, plus
+from posse.live.exchange.half_life import AHEAD, JUMPED, shift_ledger
 from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
 from tests.live.exchange.world import BOUNDS, FINGERPRINT
 

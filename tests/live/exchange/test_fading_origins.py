@@ -8,9 +8,9 @@ import pytest
 
 from posse.live.exchange import Origins
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.epochs import AHEAD, JUMPED
-from posse.live.exchange.origin_checks import RateCap
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.exchange.half_life import AHEAD, JUMPED
+from posse.live.exchange.origin_validation import RateCap
 from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
 from tests.live.exchange.origins import ONE, agent, entry, message
 
@@ -267,7 +267,7 @@ def test_rewards_are_allowed_by_what_decisions_are_worth_in_the_same_epoch():
 def test_what_is_folded_is_brought_to_the_present_epoch():
     world = DriftingWorld(Origins, 2, skew=0.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("posse.live.exchange.own.FOLDED_ABOVE", 2)
+        patch.setattr("posse.live.exchange.own_incarnations.FOLDED_ABOVE", 2)
         for _ in range(12):
             world.observe("agent0", 7)
             world.settle(rounds=8)
@@ -296,7 +296,7 @@ def test_more_of_a_folded_incarnation_is_added_as_what_it_is_worth_now():
     held_back = [each for each in world.network if each[0] == "agent0"]
     world.network.clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("posse.live.exchange.own.FOLDED_ABOVE", 1)
+        patch.setattr("posse.live.exchange.own_incarnations.FOLDED_ABOVE", 1)
         world.restart("agent0", backup=0)
         for _ in range(3):
             world.observe("agent0", 3)

@@ -6,12 +6,11 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from posse.live.exchange.numbers import new_incarnation
 
 from posse.live.exchange import Origins, own
-from posse.live.exchange.layouts import signed_bytes
-from posse.live.exchange.ledger import minus
-from posse.live.exchange.numbers import new_incarnation
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT, minus
+from posse.live.exchange.messages import signed_bytes
 from tests.live.exchange.origins import ONE, agent, entry, message, signatures
 from tests.live.exchange.world import World, two
 

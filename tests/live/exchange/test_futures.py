@@ -4,10 +4,10 @@ import copy
 from random import Random
 
 import pytest
+from posse.live.exchange.jumps import Jumps
 
 from posse.live.exchange import Origins
-from posse.live.exchange.jumps import Jumps
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 from tests.live.exchange.origins import ONE, agent, entry, message
 from tests.live.exchange.world import World
 

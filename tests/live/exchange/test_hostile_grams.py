@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from posse.live.exchange.books import NOT_HERE_YET
+from posse.live.exchange.evidence_sums import PER_UNIT
 from posse.live.exchange.messages import Entry, OriginsMessage
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.replica import NOT_HERE_YET
 from tests.live.visits import ARMS, SCHEMA, shop, visit
 
 D, TRIANGLE = 8, 36

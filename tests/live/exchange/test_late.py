@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from posse.live.exchange import Entry, Flows, OriginsMessage
-from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.layouts import signed_bytes
-from posse.live.exchange.ledger import dominates, larger
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT, dominates, larger
+from posse.live.exchange.messages import signed_bytes
+from posse.live.exchange.replica import NOT_HERE_YET
 from posse.live.messaging.wire import Codec
 from tests.live.exchange.late import BOUNDS, START, agent
 from tests.live.exchange.origins import signatures

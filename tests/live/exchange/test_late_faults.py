@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from posse.live.exchange.books import NOT_HERE_YET
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.exchange.replica import NOT_HERE_YET
 from tests.live.exchange.test_any_faults import FlowsFaults, OriginsFaults
 from tests.live.exchange.world import World
 

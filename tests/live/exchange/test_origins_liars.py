@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from posse.live.exchange import Origins, RateCap
-from posse.live.exchange.layouts import signed_bytes
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.exchange.messages import signed_bytes
 from tests.live.exchange.origins import ONE, agent, entry, message, signatures
 from tests.live.exchange.world import BOUNDS
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from posse.live.exchange import Origins
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 from tests.live.exchange.origins import ONE, agent, signatures
 from tests.live.exchange.world import World, two
 

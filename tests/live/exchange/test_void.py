@@ -8,11 +8,11 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from posse.live.exchange.carried import VOID
 
 from posse.live.exchange import Entry, OriginsMessage, carried, own
-from posse.live.exchange.books import NOT_HERE_YET
-from posse.live.exchange.carried import VOID
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.exchange.replica import NOT_HERE_YET
 from tests.live.exchange.late import START, Site, Twice, agent, is_twice
 
 ONE = PER_UNIT

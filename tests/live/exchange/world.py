@@ -7,8 +7,7 @@ import random
 from collections import Counter
 
 from posse.live.exchange import Flows, Origins
-from posse.live.exchange.ledger import plus, total
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT, plus, total
 
 BOUNDS = (1.0, 1.0)
 FINGERPRINT = "bernoulli"

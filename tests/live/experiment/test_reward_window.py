@@ -19,7 +19,7 @@ from posse.live.store import (
     RewardOutcome,
     Store,
     StoreError,
-    VoidReward,
+    SupersededReward,
 )
 
 UNIT = 2**20  # quanta
@@ -121,7 +121,7 @@ def test_a_decision_counts_from_the_start_and_its_reward_corrects_it(make):
     assert sum(arm["open_here"] for arm in shown) == 0
     with pytest.raises(LateReward, match="got the default reward") as late:
         world.reward("b", 1.0)
-    assert not isinstance(late.value, VoidReward)
+    assert not isinstance(late.value, SupersededReward)
     assert world.reward("b", 0.0) is RewardOutcome.REPEATED
     world.wait(100)
     assert world.sums == (1, 2, 1, 2)
@@ -276,7 +276,7 @@ def test_decisions_of_a_disk_set_back_are_void(make, caplog):
     ]
     world.decide("d")
     before = world.sums
-    with pytest.raises(VoidReward, match="open when the store was restored") as refused:
+    with pytest.raises(SupersededReward, match="open when the store was restored") as refused:
         world.reward("b", 1.0)
     assert isinstance(refused.value, Conflict)
     assert world.reward("a", 1.0) is RewardOutcome.REPEATED
@@ -286,7 +286,7 @@ def test_decisions_of_a_disk_set_back_are_void(make, caplog):
     assert [world.store.find_decision(id_).void for id_ in "abcd"] == [True, True, True, False]
     assert world.sums == (before[0] + 1, before[1], before[2] + 1, before[3] + 1)
     for id_ in "bc":
-        with pytest.raises(VoidReward):
+        with pytest.raises(SupersededReward):
             world.reward(id_, 1.0)
     assert world.experiment.counts["void"] == 3
     assert world.experiment.counts["late"] == 0

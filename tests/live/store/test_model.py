@@ -23,8 +23,8 @@ from posse.live.store import (
     RewardOutcome,
     Store,
     StoreError,
+    SupersededReward,
     Unknown,
-    VoidReward,
 )
 from tests.live.store.participants import Rules
 
@@ -132,10 +132,12 @@ class Model(RuleBasedStateMachine):
         elif decision.settled is not None:
             with pytest.raises(Conflict) as refused:
                 store.add_reward(name, reward, time)
-            kind = (VoidReward if decision.void else LateReward) if decision.silent else Conflict
+            kind = (
+                (SupersededReward if decision.void else LateReward) if decision.silent else Conflict
+            )
             assert type(refused.value) is kind
         elif self.is_void(which, decision):
-            with pytest.raises(VoidReward, match="open when the disk was set back"):
+            with pytest.raises(SupersededReward, match="open when the disk was set back"):
                 store.add_reward(name, reward, time)
         else:
             assert store.add_reward(name, reward, time) is RewardOutcome.NEW

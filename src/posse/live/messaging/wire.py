@@ -13,7 +13,7 @@ from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
-from posse.live.exchange.layouts import DEFAULT
+from posse.live.exchange import DEFAULT
 from posse.live.messaging.transport import MAX_BYTES
 
 VERSION: Final = 1  # of messages; any other is refused
