@@ -22,6 +22,7 @@ from posse.live.exchange.own_incarnations import MOST_NAMES, NONCE_BITS, OwnInca
 from posse.live.exchange.replica import Replica
 
 DAY = 86_400.0  # seconds
+ABANDONED_WINDOWS = 2  # a living twin closes its decisions after one, and tells it a tick later
 RISES_OF_A_TWIN = 3  # new versions of an incarnation that no process of this disk writes
 
 
@@ -104,7 +105,7 @@ class Compaction:
         return self._seconds_unchanged(entry, now) >= max(self.quiet, window or 0.0)
 
     def _is_abandoned(self, entry: Entry, now: float, window: float | None) -> bool:
-        """Whether decisions are open in an entry that came back, and whose window has ended.
+        """Whether decisions are open in an entry that came back, whose windows ended long ago.
 
         Their process or its disk is gone: they leave the belief, or they would stay in it as
         failures for ever.
@@ -113,7 +114,7 @@ class Compaction:
             window is not None
             and not self.own.is_writable(entry.incarnation)
             and any(self.bounds.open_count(row) > 0 for row in entry.ledger().values())
-            and self._seconds_unchanged(entry, now) > window
+            and self._seconds_unchanged(entry, now) > ABANDONED_WINDOWS * window
         )
 
     def _seconds_unchanged(self, entry: Entry, now: float) -> float:
@@ -141,8 +142,8 @@ class Compaction:
             for neighbour in neighbours.values()
             if neighbour.heard_at is not None and now - neighbour.heard_at <= DAY
         ]
-        if neighbours and not heard:
-            return False
+        if not heard and (neighbours or not self.own.is_writable(entry.incarnation)):
+            return False  # nobody could tell that another copy of this agent still writes it
         return all(neighbour.holds.get(entry.key) == entry.version for neighbour in heard)
 
     def _write_base(self, base: Entry | None, entries: list[Entry]) -> None:

@@ -116,9 +116,12 @@ class OwnIncarnations:
 
     def incarnation(self) -> int:
         """Return the present incarnation; one is drawn if there is none."""
-        if not self.present:
-            self.present = 1 + self._draw(INCARNATION_BITS)
-            self._begun_here.add(self.present)
+        while not self.present:
+            drawn = 1 + self._draw(INCARNATION_BITS)
+            if self._is_known(drawn):  # only where a test repeats its random numbers
+                continue
+            self.present = drawn
+            self._begun_here.add(drawn)
             self._writable[self.present] = OwnEntry(self._epochs.epoch)
         return self.present
 
@@ -266,6 +269,11 @@ class OwnIncarnations:
         if self.resting and number not in self._begun_here:
             return self._waiting.setdefault(number, Sums(self._epochs.epoch))
         return self._entry(number)
+
+    def _is_known(self, number: int) -> bool:
+        key = self.identity, number
+        known = number in self._writable or key in self._replica.entries
+        return known or self._replica.is_covered(key)
 
     def _entry(self, number: int) -> OwnEntry:
         """Return the entry of an incarnation, read from the replica when it is first needed."""
