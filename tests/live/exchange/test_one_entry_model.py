@@ -27,7 +27,12 @@ def test_promises_hold_in_random_schedules(name: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "name", "seeds"),
     [
-        ("rest", "copies", range(100000, 100060)),
+        ("rest", "copies", range(100030, 100034)),
+        ("freeze", "copies", range(100013, 100017)),
+        ("covers", "copies", range(100013, 100017)),
+        ("compare_entry", "copies", range(5, 9)),
+        ("nonce", "memories", range(3, 7)),
+        ("nonce", "clones", range(5, 9)),
     ],
 )
 def test_the_checks_find_a_missing_rule(rule: str, name: str, seeds: range) -> None:
