@@ -49,7 +49,7 @@ def test_a_line_a_decision(capsys, path):
     assert first == {
         "experiment": "default", "site": None, "id": "first", "arm": "rød", "probability": 0.25,
         "allowed": None, "probabilities": None, "time": 0.0, "reward": 1.0, "settled": 10.0,
-        "silent": False, "assumed": None, "void": False, "context": None,
+        "silent": False, "assumed": None, "superseded": False, "context": None,
     }  # fmt: skip
 
 
