@@ -351,6 +351,20 @@ def test_decisions_that_a_neighbour_knows_more_of_than_a_restored_copy_are_super
 
 
 @ORIGINS
+def test_a_reward_that_waited_for_its_window_in_vain_is_counted(restored):
+    """It was acknowledged in the copy, but neighbours know more of the process that decided."""
+    world, neighbour = restored(WAIT)
+    neighbour.exchange(world)
+    refusals = world.experiment.agent.exchange.refusals
+    assert refusals["superseded"] == 0
+    world.wait(10)
+    assert refusals["superseded"] == 1  # of a: b and c had none in the copy
+    assert world.sums == (0, 0, 0, 0)
+    assert world.store.find_decision("a").reward == 1.0
+    assert world.store.find_decision("a").superseded
+
+
+@ORIGINS
 def test_superseded_decisions_leave_the_belief_when_their_windows_are_long_over(restored):
     """They would stay in it as failures for ever: nobody can send their rewards any more."""
     world, neighbour = restored(COUNT)

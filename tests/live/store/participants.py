@@ -27,6 +27,9 @@ class Heard:
     def close(self, decision: DecisionRecord) -> None:
         self.learn(decision)
 
+    def discard(self, decision: DecisionRecord) -> None:
+        raise AssertionError
+
     def learn(self, decision: DecisionRecord) -> None:
         raise AssertionError
 
@@ -70,6 +73,9 @@ class Rules:
 
     def close(self, decision: DecisionRecord) -> None:
         self.note(decision, "learn" if decision.assumed is None else "close", decision.reward)
+
+    def discard(self, decision: DecisionRecord) -> None:
+        self.note(decision, "discard", decision.reward)
 
     def note(self, decision: DecisionRecord, what: str, reward: float | None) -> None:
         self.all.setdefault(decision.arm, []).append([decision.id, what, reward])

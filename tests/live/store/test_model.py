@@ -212,8 +212,9 @@ class Model(RuleBasedStateMachine):
                 reward = None if superseded else reward
                 d = replace(d, reward=reward, settled=now, silent=True)
             kept[d.id] = replace(d, closed=now, superseded=superseded)
-            if d.reward is not None and not superseded:
-                self.note(which, d, "learn" if d.assumed is None else "close", d.reward)
+            if d.reward is not None:
+                counted = "learn" if d.assumed is None else "close"
+                self.note(which, d, "discard" if superseded else counted, d.reward)
         assert self.stores[which].expire_decisions(now, window, default) == len(over)
 
     @rule(which=EXPERIMENTS, before=TIMES)

@@ -189,6 +189,12 @@ class EvidenceParticipant:
             else:
                 self._close_counted(d, reward)
 
+    def discard(self, decision: DecisionRecord) -> None:
+        """Count a reward that waited for its window, and whose decision was superseded by then."""
+        if decision.assumed is None:  # else its reward was in the evidence from its arrival on
+            with self._lock:
+                self._agent.exchange.refusals["superseded"] += 1
+
     def _close_counted(self, decision: DecisionRecord, reward: float) -> None:
         """Make the reward of a decision final that has counted from its start."""
         d = decision
