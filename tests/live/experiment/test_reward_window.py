@@ -11,7 +11,7 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment.experiment import Audit, LiveExperiment
 from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import (
     Conflict,
@@ -379,6 +379,7 @@ def test_superseded_decisions_leave_the_belief_when_their_windows_are_long_over(
     assert world.sums == (1, 1, 1, 1)
     held = neighbour.agent.exchange.evidence()
     assert held == world.experiment.agent.exchange.own()
+    assert world.experiment.audit() == Audit(counted=1, in_evidence=1.0, in_network=1.0)
 
 
 def test_late_rewards_are_counted_with_how_late_they_came(make):

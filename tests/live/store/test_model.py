@@ -212,9 +212,10 @@ class Model(RuleBasedStateMachine):
                 reward = None if superseded else reward
                 d = replace(d, reward=reward, settled=now, silent=True)
             kept[d.id] = replace(d, closed=now, superseded=superseded)
-            if d.reward is not None:
-                counted = "learn" if d.assumed is None else "close"
-                self.note(which, d, "discard" if superseded else counted, d.reward)
+            if superseded:
+                self.note(which, d, "discard", d.reward)
+            elif d.reward is not None:
+                self.note(which, d, "learn" if d.assumed is None else "close", d.reward)
         assert self.stores[which].expire_decisions(now, window, default) == len(over)
 
     @rule(which=EXPERIMENTS, before=TIMES)

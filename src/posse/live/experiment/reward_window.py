@@ -190,9 +190,11 @@ class EvidenceParticipant:
                 self._close_counted(d, reward)
 
     def discard(self, decision: DecisionRecord) -> None:
-        """Count a reward that waited for its window, and whose decision was superseded by then."""
-        if decision.assumed is None:  # else its reward was in the evidence from its arrival on
-            with self._lock:
+        """Note that another copy of this agent has a decision, which is closed here."""
+        with self._lock:
+            if decision.assumed is not None:  # it counted from its start
+                self.counted -= 1
+            elif decision.reward is not None:  # it waited for its window
                 self._agent.exchange.refusals["superseded"] += 1
 
     def _close_counted(self, decision: DecisionRecord, reward: float) -> None:
