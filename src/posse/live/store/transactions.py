@@ -137,7 +137,7 @@ class ParticipantState:
             # Only changed parts are written: the state grows with the number of agents, and a
             # commit should cost as much as its rewards.
             changes = self._participant.changes()
-            # Noted before they are written: a full disk may refuse them.
+            # Noted first: if the disk is full, what was asked for must be rolled back.
             self._changed |= bool(changes)
             self.write_parts(
                 {
