@@ -239,4 +239,3 @@ class Copies(RuleBasedStateMachine):
 
 def test_one_decision_counts_once():
     play(Copies, 150, 50)
-
