@@ -7,7 +7,6 @@ import sys
 
 from simulation.campaign import describe_failure, find_failure, run_campaign
 from simulation.fading import fading_plan_of
-from simulation.mutations import count_failures
 from simulation.schedule import plan_of
 from simulation.verdict import run_plan
 
@@ -26,14 +25,13 @@ def main() -> int:
     parser.add_argument("--exchange", choices=("origins", "flows"), help="only this one")
     parser.add_argument("--processes", type=int, help="how many; all cores if not given")
     parser.add_argument("--failures", type=int, default=5, help="stop after so many")
-    parser.add_argument(
-        "--memories", action="store_true", help="of one seed: with memory snapshots put back"
-    )
     parser.add_argument("--fading", action="store_true", help="with a half-life, and epochs")
     parser.add_argument("--mutations", type=int, help="so many schedules without each rule")
     arguments = parser.parse_args()
     exchanges = (arguments.exchange,) if arguments.exchange else ("origins", "flows")
     if arguments.mutations is not None:
+        from simulation.mutations import count_failures
+
         for rule, failures in count_failures(arguments.mutations, schedule_fails):
             counts = ", ".join(f"{exchange} {count}" for exchange, count in failures.items())
             print(f"{rule:70} {counts}", flush=True)
@@ -41,7 +39,7 @@ def main() -> int:
     if arguments.seed is not None:
         failed = 0
         for exchange in exchanges:
-            plan = plan_of(arguments.seed, exchange, arguments.memories)
+            plan = plan_of(arguments.seed, exchange)
             if arguments.fading:
                 plan = fading_plan_of(arguments.seed, exchange)
             if run_plan(plan) is None:

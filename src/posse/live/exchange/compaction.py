@@ -3,8 +3,8 @@
 A base has the closed sums of the incarnations that it covers, and their names. Whoever takes it
 drops their entries, so that a decision counts in its entry or in the base, never in both. An entry
 may be folded only when nobody will write it again: no decision of it is open on this disk, or, if
-it came back from neighbours, it has not changed for long. Neighbours must hold the same versions:
-then no other copy of this disk has folded anything else.
+it came back from neighbours, it has not changed for long. Neighbours must hold no larger versions:
+then no other copy of this disk has written anything that is not here.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Compaction:
             finished += [e for e in self._oldest_writable(entries) if e not in finished]
         else:
             self._forget_empty(open_incarnations)
-        finished = [entry for entry in finished if self._all_hold(entry, neighbours, now)]
+        finished = [entry for entry in finished if self._may_fold(entry, neighbours, now)]
         base = self.replica.entries.get((self.own.identity, BASE))
         if finished and (base is None or self._all_hold(base, neighbours, now)):
             self._write_base(base, finished)
@@ -135,16 +135,23 @@ class Compaction:
         busy = {*held, *open_incarnations, self.own.present}
         self.own.remove([number for number in self.own.names() if number not in busy])
 
+    def _may_fold(self, entry: Entry, neighbours: Mapping[str, Neighbour], now: float) -> bool:
+        """Whether neighbours confirm an entry; one that came back needs at least one of them."""
+        alone = not neighbours and not self.own.is_writable(entry.incarnation)
+        return not alone and self._all_hold(entry, neighbours, now)
+
     def _all_hold(self, entry: Entry, neighbours: Mapping[str, Neighbour], now: float) -> bool:
-        """Whether all neighbours that were heard lately hold this very version."""
+        """Whether neighbours that were heard lately hold this version, and none a larger one.
+
+        A larger one would be of another copy of this disk. One that holds less is only behind.
+        """
         heard = [
             neighbour
             for neighbour in neighbours.values()
             if neighbour.heard_at is not None and now - neighbour.heard_at <= DAY
         ]
-        if not heard and (neighbours or not self.own.is_writable(entry.incarnation)):
-            return False  # nobody could tell that another copy of this agent still writes it
-        return all(neighbour.holds.get(entry.key) == entry.version for neighbour in heard)
+        held = [neighbour.holds.get(entry.key, NO_VERSION) for neighbour in heard]
+        return max(held, default=NO_VERSION) == entry.version if neighbours else True
 
     def _write_base(self, base: Entry | None, entries: list[Entry]) -> None:
         epoch = self.epochs.epoch if self.epochs.fading else 0

@@ -103,6 +103,7 @@ class Origins:
         self._now = 0.0  # by the clock that nobody sets, if there is one
         self._question = 1 + draw(NONCE_BITS)  # of this process
         self._rested_ticks = 0
+        self.rested_alone = False  # whether the rest ended before all neighbours had answered
         self._faded_epoch = -1  # the epoch in which old entries were last dropped
         self._neighbours: dict[str, Neighbour] = {}
         self._saved: dict[str, Any] = {}  # small parts, as they are on disk
@@ -250,6 +251,7 @@ class Origins:
         if self._own.resting:
             self._rested_ticks += 1
             if self._has_rested():
+                self.rested_alone = not all(map(self._has_answered, self._neighbours.values()))
                 self._own.end_rest()
         self._own.write(publish=True)
         return self.sender.make_messages(

@@ -128,13 +128,14 @@ class ParticipantState:
             # Only changed parts are written: the state grows with the number of agents, and a
             # commit should cost as much as its rewards.
             changes = self._participant.changes()
+            # Noted first: if the disk is full, what was asked for must be rolled back.
+            self._changed |= bool(changes)
             self.write_parts(
                 {
                     part: None if value is None else encode_json(value)
                     for part, value in changes.items()
                 }
             )
-            self._changed |= bool(changes)
 
     def after_commit(self, committed: bool) -> None:
         """Tell the participant whether its changes are on disk, or never will be."""
