@@ -147,7 +147,7 @@ class Copies(RuleBasedStateMachine):
     def deliver(self, which, repeat, lose):
         at = which % len(self.network)
         source, target, said = self.network[at] if repeat else self.network.pop(at)
-        if lose and repeat or (source in self.cut) != (target in self.cut):
+        if (lose and repeat) or (source in self.cut) != (target in self.cut):
             return
         process = self.processes[target]
         answers = process.receive(source, said, self.now)
