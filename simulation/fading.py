@@ -77,7 +77,8 @@ def judge_fading(world: World, experiment: str) -> None:
     for site in world.sites.values():
         position = exchanges[site.name]._epochs.position
         own_evidence = exchanges[site.name].own()
-        remaining = _remaining_weights(world, [site.name], experiment, position)
+        twins = [name for name, other in world.sites.items() if other.agent == site.agent]
+        remaining = _remaining_weights(world, twins, experiment, position)
         _compare_weights(f"{site.name} itself", own_evidence, remaining)
         if world.plan.exchange == "origins":
             all_of = _remaining_weights(world, list(world.sites), experiment, position)

@@ -16,13 +16,14 @@ from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.digests import Neighbour
 from posse.live.exchange.evidence_sums import LARGEST_SUM, MOST_ARMS, Ledger, plus
 from posse.live.exchange.half_life import Epochs, shift_ledger
-from posse.live.exchange.messages import BASE, NO_VERSION, Entry
+from posse.live.exchange.messages import BASE, NO_VERSION, Entry, Key, Version
 from posse.live.exchange.origin_validation import LARGEST_ENTRY
 from posse.live.exchange.own_incarnations import MOST_NAMES, NONCE_BITS, OwnIncarnations
 from posse.live.exchange.replica import Replica
 
 DAY = 86_400.0  # seconds
 ABANDONED_WINDOWS = 2  # a living twin closes its decisions after one, and tells it a tick later
+MANY = 4  # times `fold_above`, beyond which an agent that starts again and again compacts at once
 RISES_OF_A_TWIN = 3  # new versions of an incarnation that no process of this disk writes
 
 
@@ -58,11 +59,13 @@ class Compaction:
 
     def is_due(self, tick: int, now: float, window: float | None) -> bool:
         """Whether there may be something to fold; cheap, because every tick asks."""
-        if self.own.resting or tick % self.every:
+        if self.own.resting:
             return False
         if self.twin_seen is not None and now - self.twin_seen < self.quiet:
             return False  # both would write a base
         entries = self._unfolded()
+        if tick % self.every and len(entries) <= MANY * self.fold_above:
+            return False
         return len(entries) > self.fold_above or any(
             self._is_abandoned(entry, now, window) for entry in entries
         )
@@ -87,9 +90,9 @@ class Compaction:
         else:
             self._forget_empty(open_incarnations)
         finished = [entry for entry in finished if self._may_fold(entry, neighbours, now)]
-        base = self.replica.entries.get((self.own.identity, BASE))
-        if finished and (base is None or self._all_hold(base, neighbours, now)):
-            self._write_base(base, finished)
+        key = self.own.identity, BASE
+        if finished and self._is_largest(key, self.replica.version(key), neighbours, now):
+            self._write_base(self.replica.entries.get(key), finished)
 
     def _unfolded(self) -> list[Entry]:
         """Return the own entries beside the base and the present incarnation."""
@@ -102,7 +105,8 @@ class Compaction:
         number = entry.incarnation
         if self.own.is_writable(number):
             return window is not None and number not in open_incarnations
-        return self._seconds_unchanged(entry, now) >= max(self.quiet, window or 0.0)
+        least = self.quiet + ABANDONED_WINDOWS * (window or 0.0)
+        return self._seconds_unchanged(entry, now) >= least
 
     def _is_abandoned(self, entry: Entry, now: float, window: float | None) -> bool:
         """Whether decisions are open in an entry that came back, whose windows ended long ago.
@@ -138,9 +142,11 @@ class Compaction:
     def _may_fold(self, entry: Entry, neighbours: Mapping[str, Neighbour], now: float) -> bool:
         """Whether neighbours confirm an entry; one that came back needs at least one of them."""
         alone = not neighbours and not self.own.is_writable(entry.incarnation)
-        return not alone and self._all_hold(entry, neighbours, now)
+        return not alone and self._is_largest(entry.key, entry.version, neighbours, now)
 
-    def _all_hold(self, entry: Entry, neighbours: Mapping[str, Neighbour], now: float) -> bool:
+    def _is_largest(
+        self, key: Key, version: Version, neighbours: Mapping[str, Neighbour], now: float
+    ) -> bool:
         """Whether neighbours that were heard lately hold this version, and none a larger one.
 
         A larger one would be of another copy of this disk. One that holds less is only behind.
@@ -150,8 +156,10 @@ class Compaction:
             for neighbour in neighbours.values()
             if neighbour.heard_at is not None and now - neighbour.heard_at <= DAY
         ]
-        held = [neighbour.holds.get(entry.key, NO_VERSION) for neighbour in heard]
-        return max(held, default=NO_VERSION) == entry.version if neighbours else True
+        if not neighbours:
+            return True
+        held = [neighbour.holds.get(key, NO_VERSION) for neighbour in heard]
+        return bool(held) and max(held) == version
 
     def _write_base(self, base: Entry | None, entries: list[Entry]) -> None:
         epoch = self.epochs.epoch if self.epochs.fading else 0

@@ -49,7 +49,7 @@ LONGEST_REST = 10  # times that, for neighbours that send something else
 
 RESTORED = (
     "the store was restored from a copy or is new, because neighbours hold more evidence of this "
-    "agent: decisions that were open in it are superseded, and their rewards are refused"
+    "agent: open decisions of which they know more are superseded, and their rewards are refused"
 )
 TWIN = (
     "another agent of this name sends evidence: nothing counts twice, but give every agent its own "
@@ -366,7 +366,7 @@ class Origins:
             number for number in (*entry.covers, entry.incarnation) if self._own.is_writable(number)
         ]
         for number in superseded:
-            self._own.supersede(number)
+            self.refusals["superseded"] += self._own.supersede(number)
         if entry.incarnation == BASE:
             before = self.replica.entries.get(entry.key)
             if lost := set(before.covers if before is not None else ()) - set(entry.covers):

@@ -102,7 +102,6 @@ class OwnIncarnations:
         self.identity = identity
         self.present = 0  # the incarnation of this process; 0: none yet
         self.resting = False
-        self.superseded = 0  # rewards that had waited and no longer count
         self._replica = replica
         self._bounds = bounds
         self._epochs = epochs
@@ -184,16 +183,17 @@ class OwnIncarnations:
             self._replica.keep(written, counted=True)
         self._changed = {}
 
-    def supersede(self, incarnation: int) -> None:
-        """Never write an incarnation again; what waited for it no longer counts."""
+    def supersede(self, incarnation: int) -> int:
+        """Never write an incarnation again; returns how many parts of decisions had waited."""
         self.write()
         del self._writable[incarnation]
         if incarnation == self.present:
             self.present = 0
         waiting = self._waiting.pop(incarnation, None)
-        if waiting is not None:
-            self._take_back(waiting)
-            self.superseded += waiting.observations
+        if waiting is None:
+            return 0
+        self._take_back(waiting)
+        return waiting.observations
 
     def end_rest(self) -> None:
         """Add the rewards that waited to the entries of their decisions."""
@@ -240,6 +240,8 @@ class OwnIncarnations:
     def rollback(self, parts: Mapping[str, Any]) -> None:
         """Return to what is on disk, after the replica has; in the same process."""
         self._read_parts(parts)
+        # A commit may fail in the tick that ends the rest: then what waited waits on.
+        self.resting = self.resting or bool(self._waiting)
         if self.present not in self._writable:
             self.present = 0
 
