@@ -25,7 +25,9 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
     parser.add_argument("--schedules", type=int, default=1000, help="how many, of each exchange")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument(
+        "--from", dest="first", type=int, default=0, help="the first seed: ranges add up"
+    )
     parser.add_argument("--seed", type=int, help="only this one, with its steps if it fails")
     parser.add_argument("--exchange", choices=("origins", "flows"), help="only this one")
     parser.add_argument("--processes", type=int, help="how many; all cores if not given")

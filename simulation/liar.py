@@ -113,7 +113,8 @@ def boast(world: World, site: Site, b: int) -> list[bytes]:
     if site.node is None:
         return []
     boasted = tuple(
-        (*key, made, seq + b % 3 * 100, n) for *key, made, seq, n in list_holdings(site)
+        (origin, incarnation, made, seq + b % 3 * 100, nonce)
+        for origin, incarnation, made, seq, nonce in list_holdings(site)
     )
     victim = target_experiment(site)
     message = OriginsMessage(victim.agent.fingerprint, (), boasted, bool(b % 2))
