@@ -175,6 +175,8 @@ class Journal:
         assert set(mine.neighbours()) == set(fresh.neighbours())
         numbers = [incarnation for _, incarnation in self.decisions]
         assert list(map(mine.is_superseded, numbers)) == list(map(fresh.is_superseded, numbers))
+        keys = [*(("other", n) for n in range(9)), *(("me", number) for number in numbers)]
+        assert list(map(mine.replica.is_covered, keys)) == list(map(fresh.replica.is_covered, keys))
         assert mine.changes() == {}
 
     def play(self, what, *how):
