@@ -113,6 +113,8 @@ def shorten_periods(exchange: Any, eager: bool) -> None:
     if isinstance(exchange, Origins):
         exchange.sender.digest_every = exchange.sender.batch = 3
         exchange.grace_ticks = GRACE
+        exchange.longest_rest = 2 * GRACE
+        exchange.compaction.longest_rest = 2.0 * GRACE
         exchange.compaction.every = 3
         exchange.compaction.quiet = QUIET
         if eager:

@@ -20,7 +20,7 @@ from simulation.schedule import Plan
 from simulation.steps import play_step
 from simulation.world import World, make_folder, remove_folder
 
-MOST_ROUNDS = 80
+MOST_ROUNDS = 130
 
 
 def run_plan(plan: Plan) -> str | None:

@@ -38,6 +38,11 @@ class Bounds:
         """How many coordinates a statistic has."""
         return len(self.per_pull)
 
+    @cached_property
+    def largest(self) -> int:
+        """The most quanta that one pull adds to any coordinate, weighed late in an epoch."""
+        return (2 if self.rounded else 1) * max(self._quanta)
+
     def allow(self, values: Sequence[int]) -> bool:
         """Whether so many pulls can have added up to this; in integers, which never overflow."""
         pulls = closed = values[-1]  # below 0 they allow nothing, not even themselves

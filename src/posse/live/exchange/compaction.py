@@ -40,6 +40,7 @@ class Compaction:
     most_unfolded: int = 256  # own entries, where it is never certain that a decision is closed
     every: int = 60  # ticks
     quiet: float = DAY  # seconds for which an entry that came back must not have changed
+    longest_rest: float = 300.0  # seconds for which a living twin may rest, and tell nothing
     twin_seen: float | None = None  # when a second agent of this name was last noticed
     _changed_at: dict[int, float] = field(default_factory=dict)  # of entries that came back
     _rises: dict[int, int] = field(default_factory=dict)
@@ -118,7 +119,7 @@ class Compaction:
             window is not None
             and not self.own.is_writable(entry.incarnation)
             and any(self.bounds.open_count(row) > 0 for row in entry.ledger().values())
-            and self._seconds_unchanged(entry, now) > ABANDONED_WINDOWS * window
+            and self._seconds_unchanged(entry, now) > ABANDONED_WINDOWS * window + self.longest_rest
         )
 
     def _seconds_unchanged(self, entry: Entry, now: float) -> float:

@@ -78,6 +78,7 @@ class OriginChecks:
             and all(map(_is_holding, message.holds))
             and _is_key(message.first)
             and _is_key(message.last)
+            and isinstance(message.asks, tuple | list)
             and len(message.asks) == 2
             and isinstance(message.asks[0], str)
             and is_whole(message.asks[1])
@@ -87,6 +88,7 @@ class OriginChecks:
     def _is_entry(self, entry: object) -> bool:
         return (
             isinstance(entry, Entry)
+            and isinstance(entry.version, tuple | list)
             and len(entry.version) == 3
             and _is_holding(entry.holding)
             and isinstance(entry.arms, tuple | list)

@@ -44,8 +44,8 @@ from posse.live.exchange.origin_validation import (
 from posse.live.exchange.own_incarnations import NONCE_BITS, OwnIncarnations
 from posse.live.exchange.replica import Replica
 
-GRACE_TICKS = 30  # for which a rest waits for neighbours that do not answer
-LONGEST_REST = 10  # times that, for neighbours that send something else
+GRACE_TICKS = 30  # for which a rest waits for neighbours that are not heard
+LONGEST_REST = 300  # ticks, for neighbours that are heard and do not answer
 
 RESTORED = (
     "the store was restored from a copy or is new, because neighbours hold more evidence of this "
@@ -91,6 +91,7 @@ class Origins:
         self.fingerprint = fingerprint
         self.reward_window: float | None = None
         self.grace_ticks = GRACE_TICKS
+        self.longest_rest = LONGEST_REST
         self._bounds = Bounds(tuple(bounds), closed, half_life is not None, features)
         self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
         checks = OriginChecks(fingerprint, self._bounds, most_entries)
@@ -270,10 +271,7 @@ class Origins:
         if self._rested_ticks < self.grace_ticks:
             return False
         heard = [neighbour for neighbour in neighbours if neighbour.last_heard is not None]
-        return (
-            all(map(self._has_answered, heard))
-            or self._rested_ticks >= LONGEST_REST * self.grace_ticks
-        )
+        return all(map(self._has_answered, heard)) or self._rested_ticks >= self.longest_rest
 
     def _has_answered(self, neighbour: Neighbour) -> bool:
         return neighbour.answered and all(

@@ -127,15 +127,16 @@ class OwnIncarnations:
     def begin_decision(self, arm: str) -> int:
         """Note that a decision for an arm is made now; returns its incarnation.
 
-        Its reward may come after those of many new arms: its row is reserved now, in a new
-        incarnation if a message cannot carry more arms.
+        The room for its reward is reserved now, in a new incarnation if a message could not carry
+        more arms, or larger sums: later nothing can be refused for lack of room.
         """
         entry = self._entry(self.incarnation())
+        row = [0] * self._bounds.dimension
+        payable = (entry.made + 1) * self._bounds.largest <= LARGEST_SUM
+        if not (payable and entry.has_room(arm, row, self._largest_entry)):
+            self.present = 0
+            entry = self._entry(self.incarnation())
         if arm not in entry.rows:
-            row = [0] * self._bounds.dimension
-            if not entry.has_room(arm, row, self._largest_entry):
-                self.present = 0
-                entry = self._entry(self.incarnation())
             entry.add(arm, row)
         # Written with the next evidence: a version counts only when a neighbour is told of it.
         entry.made += 1
@@ -173,14 +174,17 @@ class OwnIncarnations:
         """Enter changed sums into the replica, each as a new version; `publish`: it is sent now."""
         if publish and self.present:
             entry = self._entry(self.present)
-            if entry.made != self._replica.version((self.identity, self.present))[0] and entry.rows:
+            if entry.made != self._replica.version((self.identity, self.present))[0]:
                 self._changed[self.present] = entry
         for number, entry in self._changed.items():
-            entry.seq += 1
-            version = entry.made, entry.seq, self._draw(NONCE_BITS)
             key = self.identity, number
-            written = Entry.from_ledger(key, version, entry.ledger(), entry.epoch)
-            self._replica.keep(written, counted=True)
+            ledger = entry.ledger()
+            # Without evidence there is no entry: a process that starts again and again leaves none.
+            if ledger or key in self._replica.entries:
+                entry.seq += 1
+                version = entry.made, entry.seq, self._draw(NONCE_BITS)
+                written = Entry.from_ledger(key, version, ledger, entry.epoch)
+                self._replica.keep(written, counted=True)
         self._changed = {}
 
     def supersede(self, incarnation: int) -> int:

@@ -189,6 +189,14 @@ class EvidenceParticipant:
             else:
                 self._close_counted(d, reward)
 
+    def discard(self, decision: DecisionRecord) -> None:
+        """Note that another copy of this agent has a decision, which is closed here."""
+        with self._lock:
+            if decision.assumed is not None:  # it counted from its start
+                self.counted -= 1
+            elif decision.reward is not None:  # it waited for its window
+                self._agent.exchange.refusals["superseded"] += 1
+
     def _close_counted(self, decision: DecisionRecord, reward: float) -> None:
         """Make the reward of a decision final that has counted from its start."""
         d = decision

@@ -211,7 +211,9 @@ class DecisionTable:
                 decision = replace(
                     decision, reward=None if superseded else reward, settled=now, silent=True
                 )
-            if not superseded:
+            if superseded:
+                self._participant.discard_decision(decision)
+            else:
                 self._participant.close_decision(decision)
             d = decision
             self._connection.execute(CLOSE, (d.reward, d.settled, d.silent, now, superseded, row))

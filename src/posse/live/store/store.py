@@ -259,7 +259,7 @@ class Store:
             yield
 
     def reward_transaction(self, durable: bool = True) -> AbstractContextManager[None]:
-        """Open a `transaction` in which only rewards change participants: no other one is asked."""
+        """Open a `transaction` in which participants change by decisions and rewards alone."""
         self.file.check_process()
         return self.file.writer.transaction(durable, mark_dirty=False)
 

@@ -29,6 +29,9 @@ class Participant(Protocol):
     def close(self, decision: DecisionRecord) -> None:
         """Make the evidence of a decision final, with its reward, or raise with nothing changed."""
 
+    def discard(self, decision: DecisionRecord) -> None:
+        """Note that a superseded decision is closed, perhaps with a reward."""
+
     def state(self) -> dict[str, Any]:
         """Return the whole durable state, in parts that JSON can represent."""
 
@@ -94,6 +97,12 @@ class ParticipantState:
         if self._participant is not None and decision.reward is not None:
             self.dirty = self._changed = True
             self._participant.close(decision)
+
+    def discard_decision(self, decision: DecisionRecord) -> None:
+        """Tell the participant of a superseded decision that is closed without evidence."""
+        if self._participant is not None:
+            self.dirty = self._changed = True
+            self._participant.discard(decision)
 
     def is_superseded(self, decision: DecisionRecord) -> bool:
         """Whether an open decision no longer counts here."""
