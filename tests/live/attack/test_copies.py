@@ -113,7 +113,7 @@ def test_a2_decisions_that_are_superseded_do_not_stay_as_failures(line):
     assert site.agree() == (1, 0, 0, 20)
     site.is_refused(decisions)
     site.reward(site.decide(2))
-    site.world.tick(int(3 * WINDOW) + 150)
+    site.world.tick(int(3 * WINDOW) + 450)
     # nothing was closed in what b held: all of it leaves, decisions and rewards together
     assert site.agree() == (2, 2, 2, 2)
 
@@ -213,5 +213,5 @@ def test_a_lost_disk_keeps_what_its_neighbour_held(line):
     assert site.agree() == (4, 4, 6, 9)
     with pytest.raises(Exception, match="decision"):
         site.a.reward(opened[0], 1.0)
-    site.world.tick(int(3 * WINDOW) + 150)
+    site.world.tick(int(3 * WINDOW) + 450)
     assert site.agree() == (4, 4, 6, 6)

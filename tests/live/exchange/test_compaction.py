@@ -27,6 +27,7 @@ START, WHOLE = (0, 0, 0, PER_UNIT), (PER_UNIT, PER_UNIT, PER_UNIT, PER_UNIT)
 def tune(process, window=WINDOW, above=2):
     process.reward_window = window
     process.compaction.every, process.compaction.fold_above = 1, above
+    process.compaction.longest_rest = WINDOW / 2
     return process
 
 
@@ -182,11 +183,11 @@ def forgotten(opened):
     return pair
 
 
-def test_decisions_that_a_lost_disk_left_open_leave_after_two_windows():
+def test_decisions_that_a_lost_disk_left_open_leave_after_two_windows_and_a_rest():
     """Decision and expected reward together: nothing stays as a failure for ever."""
     pair = forgotten(opened=True)
     pair.compact()
-    pair.pump(19, seconds=WINDOW / 10)
+    pair.pump(24, seconds=WINDOW / 10)
     pair.compact()
     assert count(pair.me) == 2
     pair.pump(5, seconds=WINDOW / 10)
@@ -200,7 +201,7 @@ def test_decisions_that_a_lost_disk_left_open_leave_after_two_windows():
 def test_what_came_back_and_changes_again_is_waited_for_anew(opened):
     pair = forgotten(opened)
     pair.compact()
-    pair.pump(19, seconds=WINDOW / 10)
+    pair.pump(24, seconds=WINDOW / 10)
     ((_, number),) = {e.key for e in own_entries(pair.me)}
     row = {"a": (PER_UNIT, PER_UNIT, PER_UNIT, 2 * PER_UNIT)}
     pair.agents["friend"].receive("x", message(entry("me", number, 50, made=3, evidence=row)), 1.0)

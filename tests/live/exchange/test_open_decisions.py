@@ -20,7 +20,7 @@ from tests.live.exchange.origins import (
 )
 
 BOUNDS = (2.0**41, 2.0**41, 1.0, 1.0)  # reward, closed reward, closed count, count
-LATE = {"bounds": BOUNDS, "closed": 1}
+LATE = {"bounds": (1.0, 1.0, 1.0, 1.0), "closed": 1}
 ONE = PER_UNIT
 START, CORRECTION, CLOSING = (0, 0, 0, ONE), (ONE, 0, 0, 0), (0, ONE, ONE, 0)
 WHOLE = (ONE, ONE, ONE, ONE)
@@ -105,7 +105,7 @@ def test_every_part_stays_in_the_entry_of_its_decision(order):
     assert old.incarnation == made[0]
     assert old.ledger() == {"a": (2 * ONE, ONE, ONE, 3 * ONE)}
     said = [*own_entries(first), old, new]
-    reader = late("reader", bounds=(1.0, 1.0, 1.0, 1.0))
+    reader = late("reader")
     for nth in order:
         reader.receive("relay", message(said[nth]), 0.0)
         for row in reader.evidence().values():
@@ -173,7 +173,7 @@ BAD = {
 
 @pytest.mark.parametrize("row", BAD.values(), ids=BAD)
 def test_hostile_entries_are_refused_one_by_one(row):
-    mine = late()
+    mine = late(bounds=BOUNDS)
     lie, honest = entry("liar", evidence={"a": row}), entry("honest", evidence={"a": START})
     mine.receive("liar", message(lie, honest, entry(evidence={"a": WHOLE})), 0.0)
     assert mine.evidence() == {"a": (ONE, ONE, ONE, 2 * ONE)}
@@ -223,7 +223,11 @@ def test_what_is_signed_names_the_network_and_all_of_an_entry():
 )
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
 def test_no_agent_observes_what_no_part_of_a_pull_can_be(row, exchange):
-    mine = late() if exchange == "origins" else Flows(fingerprint="f", bounds=BOUNDS, closed=1)
+    mine = (
+        late(bounds=BOUNDS)
+        if exchange == "origins"
+        else Flows(fingerprint="f", bounds=BOUNDS, closed=1)
+    )
     made = mine.begin_decision("a")
     mine.observe("a", START, made)
     with pytest.raises(ValueError, match="bounds"):

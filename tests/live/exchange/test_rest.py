@@ -39,7 +39,7 @@ def decided(*near, **options):
 def restarted(*near):
     disk, incarnation = decided(*near)
     process = start(disk)
-    process.grace_ticks = GRACE
+    process.grace_ticks, process.longest_rest = GRACE, 10 * GRACE
     return process, incarnation
 
 

@@ -52,7 +52,7 @@ class World:
         """Let old incarnations be folded soon."""
         agent.reward_window = 1e6
         if self.exchange is Origins:
-            agent.grace_ticks = 4
+            agent.grace_ticks, agent.longest_rest = 4, 40
             agent.compaction.every = 1
             agent.compaction.fold_above = 2
         return agent
