@@ -190,6 +190,16 @@ class Copies(RuleBasedStateMachine):
         self.set_back = True
         self.put_back(self.copies[which % len(self.copies)])
 
+    @precondition(lambda self: self.copies_allowed and self.open)
+    @rule(which=ANY)
+    def forget_a_reward(self, which):
+        """Neighbours hear of a reward that the disk then forgets, and that comes again."""
+        self.copy_disk()
+        self.reward(which)
+        self.work()
+        self.put_back_copy(len(self.copies) - 1)
+        self.reward(which)
+
     def put_back(self, disk):
         self.me = self.tune(start(disk.parts, **self.options()))
         self.open = dict(disk.open)
