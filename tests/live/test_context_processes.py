@@ -8,8 +8,7 @@ import pytest
 from posse.live import Client
 from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.demo import agent_settings, create_process_sites
-from posse.live.exchange.ledger import total
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT, total
 from tests.live.loopback import wait_until
 from tests.live.visits import ARMS, SCHEMA, TABLES, grams, shop, visit
 

@@ -199,7 +199,7 @@ def test_state_survives(exchange):
     for _ in range(5):
         one.update(one.pull(), 1)
     again = agent(exchange, seed=9)
-    again.restore(json.loads(json.dumps(one.state())), clean=True)
+    again.restore(json.loads(json.dumps(one.state())))
     np.testing.assert_array_equal(again.belief, one.belief)
     other = Agent(ARMS, families.Bernoulli(2, 2), exchange=exchange)
     with pytest.raises(ValueError, match="another"):
@@ -390,7 +390,7 @@ def test_what_is_kept_is_given_up_when_evidence_changes(exchange):
     held = one.belief
     assert held is one.belief  # kept, and nobody can change it
     assert not held.flags.writeable
-    one.restore(before, clean=True)
+    one.restore(before)
     assert one.belief.sum() < held.sum()
     check()
     one.restore(empty)

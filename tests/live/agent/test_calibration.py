@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posse import networks
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 
 STUDIES = Path(__file__).parents[3] / "studies"
 here = SimpleNamespace(**runpy.run_path(str(STUDIES / "live_calibration.py")))

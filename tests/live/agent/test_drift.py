@@ -8,7 +8,7 @@ from posse.families import FAMILIES
 from posse.live.agent.agent import Agent
 from posse.live.config.agent_settings import settings_from_data
 from posse.live.config.experiment_settings import experiment_from_data
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 from tests.live.several import Several, table
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]

@@ -260,11 +260,11 @@ def test_a_digest_that_is_not_whole_yet_is_waited_for():
     here.connect("there")
     there.connect("here")
     assert here.exchange.is_current()  # a neighbour that was never heard is not waited for
-    there.exchange._sending.ticks = 1  # no digest in the next message
+    there.exchange.sender.ticks = 1  # no digest in the next message
     learn(there, "red", 3, 3)
     passed(there, here)
     assert not here.exchange.is_current()
-    there.exchange._sending.ticks = 0
+    there.exchange.sender.ticks = 0
     passed(there, here)
     assert here.exchange.is_current()
 
