@@ -1,19 +1,16 @@
 """The HTTP protocol class: limits on heads, bodies, times and connections (against slowloris).
 
-All uses of uvicorn's internals are in this file; pyproject.toml bounds its versions.
+All uses of uvicorn's internals are in this file and in listener.py; pyproject.toml bounds its
+versions.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import socket
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NoReturn, cast
 
-import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from posse.live.counters import Counts
@@ -314,59 +311,6 @@ class LimitedProtocol(HttpToolsProtocol):
             b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
         )
         self.transport.close()
-
-
-class LimitedServer(uvicorn.Server):
-    """uvicorn's server with a limit on the time of TLS handshakes; its own allows a minute.
-
-    It checks its clients every second, and exits at once on request.
-    """
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._exit_requested = asyncio.Event()
-
-    def request_exit(self) -> None:
-        """Ask the server to exit, from any thread."""
-        self.should_exit = True
-        if self._loop is not None:
-            with suppress(RuntimeError):  # it has ended
-                self._loop.call_soon_threadsafe(self._exit_requested.set)
-
-    async def main_loop(self) -> None:
-        """Run the periodic checks every second until the exit."""
-        # uvicorn's own loop sleeps for 0.1 s at a time. Tick 0 is the one that runs the checks, and
-        # the event ends the wait as soon as an exit is requested.
-        while not await self.on_tick(0):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._exit_requested.wait(), 1.0)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on the given sockets."""
-        self._loop = loop = asyncio.get_running_loop()
-        config = self.config
-        create_protocol = partial(
-            config.http_protocol_class,
-            config=config,  # type: ignore[call-arg]
-            server_state=self.server_state,
-            app_state={},
-        )
-        limits: ServerLimits = config.http_protocol_class.limits  # type: ignore[attr-defined]
-        # The protocol sees a connection only after its handshake, so none of its limits applies
-        # before.
-        wait = limits.request_seconds if config.ssl is not None else None
-        self.servers = [
-            await loop.create_server(
-                create_protocol,
-                sock=listener,
-                ssl=config.ssl,
-                backlog=config.backlog,
-                ssl_handshake_timeout=wait,
-            )
-            for listener in sockets or ()
-        ]
-        self.started = True
 
 
 def make_limited_protocol(given: ServerLimits) -> type[LimitedProtocol]:
