@@ -123,7 +123,10 @@ class TlsListener:
             del self._silent[task]
             self._handshakes[task] = None
             await self._loop.connect_accepted_socket(
-                self._create_protocol, client, ssl=self._context
+                self._create_protocol,
+                client,
+                ssl=self._context,
+                ssl_handshake_timeout=self._limits.request_seconds,  # else it is a minute
             )
 
     async def _wait_for_data(self, client: socket.socket) -> None:
