@@ -358,9 +358,10 @@ class PageStreams:
         """Disconnect the viewer that has been behind longest, if one is; return whether so."""
         for viewer in self._viewers:
             viewer.check_progress()
-        longest = min(self._viewers, key=lambda viewer: viewer.caught_up_at)
-        behind_seconds = time.monotonic() - longest.caught_up_at
-        if longest.transport is None or behind_seconds < MIN_BEHIND_SECONDS:
+        longest = min(self._viewers, key=lambda viewer: viewer.caught_up_at, default=None)
+        if longest is None or longest.transport is None:
+            return False
+        if time.monotonic() - longest.caught_up_at < MIN_BEHIND_SECONDS:
             return False
         self._traffic.refusals.add("too_slow")
         longest.transport.abort()
