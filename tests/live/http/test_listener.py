@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from posse.live.http import serve_node
+from posse.live.http import listener, serve_node
 from posse.live.http.health import get_traffic
 from posse.live.http.listener import MIN_PENDING
 from posse.live.http.protocol import ServerLimits
@@ -181,6 +181,25 @@ def test_stopping_closes_half_open_handshakes(node, files, crowd):
         ask(server.url, files)
     assert not server.alive
     assert count_open(sockets) == 0
+
+
+def test_without_a_free_descriptor_it_tries_again(node, files, monkeypatch, caplog):
+    monkeypatch.setattr(listener, "RETRY_SECONDS", 0.05)
+    context = ssl.create_default_context(cafile=files.authority)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with serve(node, files) as server, socket.socket() as raw:
+        with socket.socket() as probe:
+            lowest_free = probe.fileno()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+        try:
+            raw.settimeout(SOON)
+            raw.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
+            wait_until(lambda: "no connection can be accepted" in caplog.text)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        with context.wrap_socket(raw, server_hostname="127.0.0.1") as secure:
+            secure.sendall(b"GET /v1/arms HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert secure.recv(1000).startswith(b"HTTP/1.1 401 ")
 
 
 @pytest.mark.long
