@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import runpy
 from multiprocessing import Pool
 from pathlib import Path
@@ -115,7 +116,7 @@ def study(runs=2000):
     wrong = []
     for exchange, prior in itertools.product(EXCHANGES, PRIORS):
         with Pool() as pool:
-            jobs = [(exchange, prior, seed) for seed in range(runs // AT_ONCE)]
+            jobs = [(exchange, prior, seed) for seed in range(math.ceil(runs / AT_ONCE))]
             shares = np.concatenate(pool.starmap(coverage, jobs, chunksize=1), axis=1)
         for now, both in zip(TIMES, shares, strict=True):
             estimates = [estimate(values) for values in both.T]
