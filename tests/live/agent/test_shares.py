@@ -363,4 +363,3 @@ def test_thompson_sampling_draws_by_the_integral_of_being_the_best():
         one.learn("new", 0.0)
     (choice,) = one.draw_choices([None])
     assert choice.probabilities[3] < 0.01 < best[3]
-

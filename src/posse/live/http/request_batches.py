@@ -1,8 +1,8 @@
 """Group commit on the event loop: requests that arrive together share one commit.
 
 No thread, no lock, no timer: while the disk syncs, the next requests gather in the buffers of their
-sockets, so the busier the agent, the larger its commits. A commit costs as much as several requests,
-even on a fast disk, so it waits for those that are on their way through the loop.
+sockets, so the busier the agent, the larger its commits. Even on a fast disk a commit costs as much
+as several requests, so it waits for those that are on their way through the loop.
 """
 
 from __future__ import annotations
