@@ -241,9 +241,9 @@ def test_rounds_are_counted_across_processes(exchange):
     rounds = []
 
     class Noting(posse.BayesUCB):
-        def scores(self, belief, family, t, horizon, generator):
+        def probabilities(self, belief, family, t, horizon):
             rounds.append(t)
-            return super().scores(belief, family, t, horizon, generator)
+            return super().probabilities(belief, family, t, horizon)
 
     def make():
         return posse.Agent(
@@ -331,9 +331,9 @@ def test_every_decision_of_a_batch_is_a_round():
     rounds = []
 
     class Noting(posse.BayesUCB):
-        def scores(self, belief, family, t, horizon, generator):
+        def probabilities(self, belief, family, t, horizon):
             rounds.append(t)
-            return super().scores(belief, family, t, horizon, generator)
+            return super().probabilities(belief, family, t, horizon)
 
     one = agent(policy=Noting())
     rounds.clear()  # of the trial of a policy
@@ -345,15 +345,22 @@ def test_every_decision_of_a_batch_is_a_round():
     assert with_batches.count_rounds() == 12 + 5  # 12 own rewards, and the batch
 
 
-def test_scores_of_ones_own_are_not_drawn_in_batches():
-    """A subclass need not know beliefs of many decisions, (D, n, K)."""
+def test_a_policy_of_ones_own_is_asked_at_every_round():
+    """Scores that are not marked as timeless may depend on the round, and so the probabilities."""
+    rounds = []
 
     class Own(posse.ThompsonSampling):
         def scores(self, belief, family, t, horizon, generator):
-            assert belief.shape == (2, 3)
             return super().scores(belief, family, t, horizon, generator)
 
-    assert len(agent(policy=Own()).choose_many([None] * 7)) == 7
+        def probabilities(self, belief, family, t, horizon):
+            rounds.append(t)
+            return super().probabilities(belief, family, t, horizon)
+
+    one = agent(policy=Own())
+    rounds.clear()  # of the trial of a policy
+    assert len(one.choose_many([None] * 7)) == 7
+    assert rounds == [1, 2, 3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
