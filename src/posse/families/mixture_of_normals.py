@@ -13,6 +13,10 @@ from posse.families.logit_normal import hermite_nodes
 from posse.families.variational import Variational
 from posse.randomness import FloatArray, Numbers, Randomness
 
+# The largest prior_sd as a share of the distance between kinds. At 1/4 two kinds lie in the other
+# order with a prior probability of 0.2%; at 1/2 (8%) labels switched in 2% of simulated networks.
+WIDEST = 0.25
+
 
 @dataclass(frozen=True)
 class MixtureOfNormals(Variational):
@@ -21,26 +25,29 @@ class MixtureOfNormals(Variational):
     shares:      the known share of each kind among visitors, two or more
     prior_means: the prior expectation of each kind's m_c, all different
     sigma:       the standard deviation of a reward within a kind
-    prior_sd:    the prior standard deviation of each m_c
+    prior_sd:    the prior standard deviation of each m_c, at most a quarter of the least distance
+                 between two prior means
 
     The kind of a visitor is never known; it is a latent variable. The mean of an arm is the sum of
     shares[c] m_c. If kinds pay very differently, most of the variance of rewards lies between the
     kinds; since the shares are known, it does not blur the mean.
 
-    Labels cannot switch between agents: kind c is by definition the one with shares[c] and
+    Labels do not switch between agents: kind c is by definition the one with shares[c] and
     prior_means[c], which are the same for all agents, so that coordinate c is about the same kind
     in every belief, and a merge averages like with like. (Kinds without a prior of their own could
-    be named in any order, and the average of two orders would mean nothing.)
+    be named in any order, and the average of two orders would mean nothing.) Hence the limit of
+    prior_sd: if kinds may well lie in the other order, a few early rewards, which count N times
+    under Algorithm 1, can exchange two kinds in all beliefs for ever.
 
     To simulate a bandit, rewards of an arm with mean m have the kinds at m_c = m + prior_means[c]
     minus the average prior mean.
 
-    >>> family = posse.families.MixtureOfNormals((0.7, 0.3), (0.0, 3.0), sigma=0.5)
+    >>> family = posse.families.MixtureOfNormals((0.7, 0.3), (0, 2), sigma=0.5, prior_sd=0.5)
     >>> belief = beliefs.prior(family, n_agents=1, n_arms=2)[:, 0]  # (5, 2)
-    >>> belief = beliefs.observe(belief, np.array(0), np.array(3.5), family, 1.0)
+    >>> belief = beliefs.observe(belief, np.array(0), np.array(2.5), family, 1.0)
     >>> means, variances = family.locations(belief[:, 0])  # only the second kind has been seen
     >>> means.round(1).tolist(), variances.round(1).tolist()
-    ([0.0, 3.4], [1.0, 0.2])
+    ([0.0, 2.2], [0.2, 0.1])
     """
 
     name: ClassVar[str] = "mixture-of-normals"
@@ -67,11 +74,17 @@ class MixtureOfNormals(Variational):
         object.__setattr__(self, "prior_means", prior_means)
         validation.validate_number("sigma", self.sigma, at_least=1e-30, at_most=1e30)
         validation.validate_number("prior_sd", self.prior_sd, at_least=1e-30, at_most=1e30)
+        widest = float(np.diff(np.sort(prior_means)).min()) * WIDEST
+        if self.prior_sd > widest:
+            raise ValueError(
+                f"prior_sd must be at most {widest:g}, a quarter of the least distance between "
+                f"prior_means, or kinds could change places, got {self.prior_sd!r}"
+            )
 
     @classmethod
     def example(cls) -> MixtureOfNormals:
-        """Browsers and buyers, for the law tests."""
-        return cls((0.7, 0.3), (0.0, 3.0))
+        """An instance for the law tests, with kinds far apart."""
+        return cls((0.7, 0.3), (0.0, 20.0))
 
     @property
     def loadings(self) -> FloatArray:
@@ -122,7 +135,12 @@ class MixtureOfNormals(Variational):
         centres = means[:, None, None]  # (C, 1, 1, ...)
         slope = self._responsibilities(rewards, centres, self.sigma**2) * (rewards - centres)
         slope = slope / self.sigma**2  # (C, H, C, ...)
-        return np.einsum("ihc...,jhc...,h,c...->ij...", slope, slope, weights, kinds, optimize=True)
+        weighted = slope * (weights.reshape(-1, *[1] * means.ndim) * kinds)
+        # pair by pair: twice as fast as one sum over all axes
+        information = np.empty((len(means), *means.shape))
+        for i, j in zip(*np.triu_indices(len(means)), strict=True):
+            information[i, j] = information[j, i] = (weighted[i] * slope[j]).sum(axis=(0, 1))
+        return information
 
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """The log of the sum over kinds, which lie at their prior distances from the mean."""

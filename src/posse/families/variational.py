@@ -72,7 +72,7 @@ class Variational(OptionalMethods):
         return GaussianWeights(features=len(self.loadings))
 
     def pack_coordinates(self, shift: FloatArray, precision: FloatArray) -> FloatArray:
-        """Return the coordinates of shifts (d, ...) and precision matrices (d, d, ...): (D, ...)."""
+        """Return the coordinates (D, ...) of shifts (d, ...) and precisions (d, d, ...)."""
         return np.concatenate([shift, precision[np.triu_indices(len(shift))]])
 
     def unpack_precision(self, belief: FloatArray) -> FloatArray:
@@ -88,7 +88,9 @@ class Variational(OptionalMethods):
         d = len(self.loadings)
         # each location is the combination by a row of the identity
         rows = np.eye(d).reshape(*[1] * (belief.ndim - 1), d, d)
-        shift, precision = np.moveaxis(self._layout.at_context(belief[..., None], rows), -1, 1)
+        marginals = np.moveaxis(self._layout.at_context(belief[..., None], rows), -1, 1)
+        # contiguous: what is computed from them is several times as fast
+        shift, precision = np.ascontiguousarray(marginals)
         return shift / precision, 1.0 / precision
 
     def mean_belief(self, belief: FloatArray) -> FloatArray:

@@ -165,9 +165,9 @@ def check_powers(family: Any) -> None:
     powers: Any = get_optional(family, "powers")
     if get_optional(family, "anchored"):
         raise ValueError(
-            f"family {get_family_name(family)!r} is for the lab only: what a reward adds depends on "
-            "the belief that it met, and agents exchange sums of rewards: use 'gaussian', and clip "
-            "outliers before you report them"
+            f"family {get_family_name(family)!r} is for the lab only, because live agents exchange "
+            "sums of rewards, and what such a reward adds depends on the belief that it met: use "
+            "'gaussian', and clip outliers before you report them"
         )
     if not powers or isinstance(family, type):
         raise ValueError(
