@@ -174,10 +174,10 @@ EXACT = Exact(contaminated_log_likelihood, identity, (-1.5, 2.5), points=400)
 
 def visitors_families(distance, sigma):
     """A Gaussian and a mixture with the same prior of the mean."""
-    shares, prior_sd = np.array([0.7, 0.3]), distance / 4
+    shares, prior_sd = np.array([0.7, 0.3]), distance / 4  # the default of the mixture
     sd = float(np.sqrt(sigma**2 + shares.prod() * distance**2))
     gaussian = Gaussian(sd, 0.3 * distance, float(prior_sd * np.sqrt(shares @ shares)))
-    return gaussian, MixtureOfNormals((0.7, 0.3), (0.0, distance), sigma, prior_sd)
+    return gaussian, MixtureOfNormals((0.7, 0.3), (0.0, distance), sigma)
 
 
 def visitors_algorithms(distance, sigma):

@@ -49,7 +49,7 @@ from tests.families.test_values import (  # noqa: F401
 
 STUDENT = StudentT(sigma=0.5, degrees=3.0)
 KINDS = MixtureOfNormals((0.7, 0.3), (0.0, 2.0), sigma=0.5, prior_sd=0.5)
-THREE = MixtureOfNormals((0.5, 0.3, 0.2), (1.0, -1.0, 4.0), sigma=0.8, prior_sd=0.4)
+THREE = MixtureOfNormals((0.5, 0.3, 0.2), (1.0, -1.0, 4.0), sigma=0.8)
 ALL = [STUDENT, KINDS, THREE]
 every_family = pytest.mark.parametrize("each", ALL, ids=["student", "two kinds", "three kinds"])
 
@@ -94,6 +94,15 @@ def test_the_registry():
     assert not set(VARIATIONAL) & set(FAMILIES)
 
 
+def test_the_widest_prior_is_the_default():
+    narrow, given = (
+        MixtureOfNormals((0.7, 0.3), (0, 2)),
+        MixtureOfNormals((0.7, 0.3), (0, 2), 1, 0.5),
+    )
+    np.testing.assert_array_equal(narrow.prior(), given.prior())
+    np.testing.assert_array_equal(given.prior(), [0, 8, 4, 0, 4])
+
+
 @every_family
 def test_families_are_values(each):
     assert dataclasses.replace(each) == each
@@ -120,6 +129,7 @@ def test_families_are_values(each):
             lambda: MixtureOfNormals((0.7, 0.3), (0, 2), prior_sd=0.6),
             "prior_sd must be at most 0.5, a quarter of the least distance between prior_means",
         ),
+        (lambda: MixtureOfNormals((0.7, 0.3), (0, 2), prior_sd="1"), "prior_sd must be a number"),
         (lambda: STUDENT.statistic(np.array(1.0)), "at is missing: the factor of a reward"),
     ],
 )

@@ -26,7 +26,7 @@ class MixtureOfNormals(Variational):
     prior_means: the prior expectation of each kind's m_c, all different
     sigma:       the standard deviation of a reward within a kind
     prior_sd:    the prior standard deviation of each m_c, at most a quarter of the least distance
-                 between two prior means
+                 between two prior means, which None stands for
 
     The kind of a visitor is never known; it is a latent variable. The mean of an arm is the sum of
     shares[c] m_c. If kinds pay very differently, most of the variance of rewards lies between the
@@ -42,7 +42,7 @@ class MixtureOfNormals(Variational):
     To simulate a bandit, rewards of an arm with mean m have the kinds at m_c = m + prior_means[c]
     minus the average prior mean.
 
-    >>> family = posse.families.MixtureOfNormals((0.7, 0.3), (0, 2), sigma=0.5, prior_sd=0.5)
+    >>> family = posse.families.MixtureOfNormals((0.7, 0.3), (0.0, 2.0), sigma=0.5)
     >>> belief = beliefs.prior(family, n_agents=1, n_arms=2)[:, 0]  # (5, 2)
     >>> belief = beliefs.observe(belief, np.array(0), np.array(2.5), family, 1.0)
     >>> means, variances = family.locations(belief[:, 0])  # only the second kind has been seen
@@ -55,7 +55,7 @@ class MixtureOfNormals(Variational):
     shares: tuple[float, ...]
     prior_means: tuple[float, ...]
     sigma: float = 1.0
-    prior_sd: float = 1.0
+    prior_sd: float | None = None
 
     def __post_init__(self) -> None:
         shares = _validate_tuple("shares", self.shares)
@@ -73,18 +73,23 @@ class MixtureOfNormals(Variational):
         object.__setattr__(self, "shares", shares)
         object.__setattr__(self, "prior_means", prior_means)
         validation.validate_number("sigma", self.sigma, at_least=1e-30, at_most=1e30)
-        validation.validate_number("prior_sd", self.prior_sd, at_least=1e-30, at_most=1e30)
-        widest = float(np.diff(np.sort(prior_means)).min()) * WIDEST
-        if self.prior_sd > widest:
-            raise ValueError(
-                f"prior_sd must be at most {widest:g}, a quarter of the least distance between "
-                f"prior_means, or kinds could change places, got {self.prior_sd!r}"
-            )
+        if self.prior_sd is not None:
+            validation.validate_number("prior_sd", self.prior_sd, at_least=1e-30, at_most=1e30)
+            if self.prior_sd > self._widest_sd:
+                raise ValueError(
+                    f"prior_sd must be at most {self._widest_sd:g}, a quarter of the least "
+                    f"distance between prior_means, or kinds could change places, got "
+                    f"{self.prior_sd!r}"
+                )
+
+    @property
+    def _widest_sd(self) -> float:
+        return WIDEST * float(np.diff(np.sort(self.prior_means)).min())
 
     @classmethod
     def example(cls) -> MixtureOfNormals:
-        """An instance for the law tests, with kinds far apart."""
-        return cls((0.7, 0.3), (0.0, 20.0))
+        """Browsers and buyers, for the law tests."""
+        return cls((0.7, 0.3), (0.0, 3.0))
 
     @property
     def loadings(self) -> FloatArray:
@@ -99,8 +104,9 @@ class MixtureOfNormals(Variational):
 
     def prior(self) -> FloatArray:
         """Independent normal kinds: (D,)."""
-        precision = np.eye(len(self.shares)) / self.prior_sd**2
-        return self.pack_coordinates(np.array(self.prior_means) / self.prior_sd**2, precision)
+        variance = (self._widest_sd if self.prior_sd is None else self.prior_sd) ** 2
+        precision = np.eye(len(self.shares)) / variance
+        return self.pack_coordinates(np.array(self.prior_means) / variance, precision)
 
     def _responsibilities(
         self, rewards: FloatArray, means: FloatArray, variances: Numbers
