@@ -32,7 +32,9 @@ _MEAN = Gaussian()
 
 
 class Variational(OptionalMethods):
-    """A Gaussian belief about d locations, of which the mean of an arm is a known combination.
+    """The base of a variational family: a Gaussian belief about d locations of each arm.
+
+    The mean of an arm is a known combination of its locations.
 
     Coordinates: d shifts b = Lambda m, then the upper triangle by rows of the precision matrix
     Lambda, D = d + d (d + 1) / 2, as those of `Linear`. One location has (m L, L), as `Gaussian`.
