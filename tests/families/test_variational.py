@@ -260,6 +260,20 @@ def test_kinds_far_apart_are_gaussian_arms_of_their_own():
         assert variances[c] == pytest.approx(1 / exact[1], rel=1e-9)
 
 
+def test_probabilities_of_kinds_are_those_of_the_predictive_law():
+    """Each kind's likelihood of a reward, integrated over the belief about its mean."""
+    generator = np.random.default_rng(12)
+    rewards = np.array([-1.0, 0.8, 1.0, 1.3, 2.5])
+    at = np.repeat(KINDS.prior()[:, None], 5, axis=1)
+    _, weight, _ = KINDS.local_factor(rewards, at)
+    samples = np.array(KINDS.prior_means)[:, None] + 0.5 * generator.standard_normal((2, 200_000))
+    likelihood = stats.norm.pdf(rewards[:, None, None], samples, 0.5).mean(axis=2)  # (5, 2)
+    joint = KINDS.loadings * likelihood
+    expected = (joint / joint.sum(axis=1, keepdims=True)).T
+    # 200,000 samples: a standard error of at most 0.0006
+    np.testing.assert_allclose(weight * 0.5**2, expected, atol=0.004)
+
+
 def test_an_outlier_hardly_moves_a_belief_and_is_believed_while_the_belief_is_wide():
     known = learn(STUDENT, np.full(50, 0.3))
     after = known + STUDENT.statistic(np.array(30.0), known)
