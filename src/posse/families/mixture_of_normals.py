@@ -14,7 +14,7 @@ from posse.families.variational import Variational
 from posse.randomness import FloatArray, Numbers, Randomness
 
 # The largest prior_sd as a share of the distance between kinds. At 1/4 two kinds lie in the other
-# order with a prior probability of 0.2%; at 1/2 (8%) labels switched in 2% of simulated networks.
+# order with a prior probability of 0.2%; at 1/2 (8%) labels switched in 4% of simulated networks.
 WIDEST = 0.25
 
 
