@@ -266,10 +266,9 @@ def alpha_divergence(
 
     D = (1 - integral of p^alpha q^(1 - alpha)) / (alpha (1 - alpha)), p the exact posterior, q the
     approximation; its limits are KL(p, q) at alpha = 1 and KL(q, p) at alpha = 0. Theorem 1 assumes
-    exact posteriors, D = 0. For approximate ones, regret is logarithmic under a variant of
-    Bayes-UCB if two such divergences, with alpha on both sides of [0, 1], stay bounded (Huang, Lam,
-    Meisami and Zhang 2023); a bound of one of them is not enough (Phan, Abbasi-Yadkori and Domke
-    2019).
+    exact posteriors, D = 0. For approximate ones, a bound of one D is not enough (Phan,
+    Abbasi-Yadkori and Domke 2019); under a variant of Bayes-UCB, bounds of two D of different alpha
+    are (Huang, Lam, Meisami and Zhang 2023).
 
     exact: a `posse.families.Grid`, on whose cells both are integrated by the midpoint rule and
     normalised; its cells must be narrower than either density. exact_belief: (G, ...). belief:
