@@ -193,6 +193,7 @@ def test_tests_that_a_document_names_exist(document):
     "name",
     [
         *FAMILIES,
+        *families.VARIATIONAL,
         *families.CONTEXTUAL,
         *POLICIES,
         *ALGORITHMS,
