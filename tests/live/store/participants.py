@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -104,9 +105,9 @@ class Rules:
     def rollback(self) -> None:
         self.restore({arm: part for arm, part in self._on_disk.items() if part is not None})
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.all = deepcopy(state)
-        self._on_disk = deepcopy(state)
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.all = deepcopy(dict(state))
+        self._on_disk = deepcopy(dict(state))
         self._pending = {}
         self.changed.clear()
 

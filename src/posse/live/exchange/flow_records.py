@@ -226,9 +226,9 @@ class FlowRecords:
         """Build the records that were written."""
         own_rows = state["own"]
         records = cls(from_plain(own_rows), from_plain(own_rows), epoch=state.get("epoch", 0))
-        for part_name, part in state.items():
+        for part_name in state:
             if part_name.startswith(RECORD_PREFIX):
-                identity, name, version, flow, rank = part
+                identity, name, version, flow, rank = state[part_name]
                 records.by_identity[identity] = Record(name, rank)
                 records.set_record(identity, version, from_plain(flow))
         records.changed.clear()

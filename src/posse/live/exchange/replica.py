@@ -139,9 +139,9 @@ class Replica:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Read the entries out of all parts of a state."""
-        for name, part in state.items():
+        for name in state:
             if name.startswith(PREFIX):
-                self.keep(decode_entry(part))
+                self.keep(decode_entry(state[name]))
         self._changed.clear()
         self._committed.clear()
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import threading
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -217,12 +218,11 @@ class EvidenceParticipant:
                 self._counted_written = changed[COUNTED] = self.counted
             return changed
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from the state on disk, at a start."""
-        parts = {part: value for part, value in state.items() if part != COUNTED}
         with self._lock:
             self.resumed = True
-            self._agent.exchange.restore(parts)
+            self._agent.exchange.restore(state)
             self.counted = self._counted_written = self._counted_on_disk = state[COUNTED]
 
     def commit(self) -> None:

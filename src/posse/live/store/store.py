@@ -24,7 +24,7 @@ from posse.live.store.file_lock import DEFAULT, StoreClaim
 from posse.live.store.group_commit import Disk
 from posse.live.store.records import DecisionRecord, RewardOutcome, validate_number, validate_text
 from posse.live.store.timeline import EventLog, HistoryPoints
-from posse.live.store.transactions import Participant, encode_parts
+from posse.live.store.transactions import EncodedParts, Participant, encode_parts
 
 NEWEST = "SELECT coalesce(max(number), 0) FROM decision"
 CHUNK_DECISIONS = 1000  # that one commit expires or deletes, so that rewards need not wait long
@@ -240,10 +240,16 @@ class Store:
 
         From here on, change it only within `transaction`; if a commit fails, it is restored.
         """
-        state = self.load_exchange()
-        if state is not None:
-            participant.restore(state)
-        self.file.run_in_commit(lambda: self.participant_state.attach_participant(participant))
+        # Decoded one by one as they are read: there may be ten thousands of parts.
+        query = "SELECT part, value FROM exchange WHERE experiment = ?"
+        parts = EncodedParts(self.read_rows(query, (self._number,)))
+        if parts:
+            participant.restore(parts)
+        resumed = bool(parts)
+        del parts
+        self.file.run_in_commit(
+            lambda: self.participant_state.attach_participant(participant, resumed)
+        )
         participant.commit()
 
     @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from posse.live.store.records import DecisionRecord
@@ -44,7 +44,7 @@ class Participant(Protocol):
     def rollback(self) -> None:
         """Return to the last commit."""
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state on disk at a start."""
 
 
@@ -58,11 +58,13 @@ class ParticipantState:
         self.dirty = False  # asked for changes at the next commit
         self._changed = False  # it may have changed since the last commit
 
-    def attach_participant(self, participant: Participant) -> None:
-        """Attach a participant and write its present state; within a transaction."""
-        parts = encode_parts(participant.state())
-        removed = [part for part, _ in self.read_parts() if part not in parts]
-        self.write_parts({**parts, **dict.fromkeys(removed)})
+    def attach_participant(self, participant: Participant, resumed: bool = False) -> None:
+        """Attach a participant and write its state, or what changed since it was read.
+
+        Within a transaction.
+        """
+        parts = participant.changes() if resumed else participant.state()
+        self.write_parts(encode_parts(parts))
         self._participant = participant
 
     def mark_dirty(self) -> None:
@@ -139,12 +141,7 @@ class ParticipantState:
             changes = self._participant.changes()
             # Noted first: if the disk is full, what was asked for must be rolled back.
             self._changed |= bool(changes)
-            self.write_parts(
-                {
-                    part: None if value is None else encode_json(value)
-                    for part, value in changes.items()
-                }
-            )
+            self.write_parts(encode_parts(changes))
 
     def after_commit(self, committed: bool) -> None:
         """Tell the participant whether its changes are on disk, or never will be."""
@@ -194,6 +191,22 @@ class ParticipantStates:
 encode_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
-def encode_parts(state: Mapping[str, Any]) -> dict[str, str]:
-    """Encode each part of a state as JSON."""
-    return {part: encode_json(value) for part, value in state.items()}
+def encode_parts(state: Mapping[str, Any]) -> dict[str, str | None]:
+    """Encode each part of a state as JSON; None stays, for a part that is gone."""
+    return {part: None if value is None else encode_json(value) for part, value in state.items()}
+
+
+class EncodedParts(Mapping[str, Any]):
+    """The parts of a state as they are on disk, each decoded when it is read."""
+
+    def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
+        self._encoded = dict(rows)
+
+    def __getitem__(self, part: str) -> Any:
+        return json.loads(self._encoded[part])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._encoded)
+
+    def __len__(self) -> int:
+        return len(self._encoded)
