@@ -1,4 +1,4 @@
-"""Held-out instances of `posse.theory.predicted_regret`: drawn from a seed before any was simulated.
+"""Held-out instances of `theory.predicted_regret`, drawn from a seed before any was simulated.
 
     .venv/bin/python studies/prediction_instances.py     # list them
 
