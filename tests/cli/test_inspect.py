@@ -50,6 +50,8 @@ def test_every_graph_can_be_inspected(name, shown):
     assert float(facts["second eigenvalue"]) == pytest.approx(network.second_eigenvalue, abs=1e-9)
     mixing = theory.mixing_time(network.n_agents, network.second_eigenvalue)
     assert facts["mixing time"].startswith(f"{mixing} rounds")
+    cost = theory.network_cost(network).total
+    assert float(facts["cost"].split()[1]) == pytest.approx(cost, rel=0.05, abs=1e-9)
     assert "Theorem" not in out
 
 
@@ -63,6 +65,20 @@ def test_weights_and_dynamics(shown):
         assert code == 0
         assert repr(network) in out
         assert f"{network.spectral_gap:.6g}" in out
+
+
+def test_the_cost_stands_beside_that_of_a_cycle(shown):
+    assert (
+        "about 16 pulls per agent; a cycle of 36 would cost 4" in shown("star", "--agents", 36)[1]
+    )
+    cycle = shown("cycle", "--agents", 36)[1]
+    assert "about 4 pulls per agent" in cycle
+    assert "would cost" not in cycle
+    assert "about 249,999 pulls" in shown("path", "--agents", 1000000)[1]
+    # eigenvalues of so many agents would take long
+    large = shown("random_regular", "--agents", 1100, "--degree", 3)
+    assert large[0] == 0
+    assert "cost" not in large[1]
 
 
 def test_hyphens_will_do(shown):

@@ -152,9 +152,9 @@ def _print_network(network: Network, theory: tuple[str, str] | tuple[()]) -> Non
     from rich.table import Table
     from rich.text import Text
 
-    from posse.networks import describe_mixing, describe_size
+    from posse.networks import describe_cost, describe_mixing, describe_size
 
-    facts = describe_size(network) | describe_mixing(network)
+    facts = describe_size(network) | describe_mixing(network) | describe_cost(network)
     if theory:
         facts |= {"Lai-Robbins constant": theory[0]}
     table = Table.grid(padding=(0, 2))

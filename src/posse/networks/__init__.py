@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from posse.networks import graphs, serialization
+from posse.networks.describe import describe_cost as describe_cost
 from posse.networks.describe import describe_mixing as describe_mixing
 from posse.networks.describe import describe_size as describe_size
 from posse.networks.dynamics import DYNAMICS

@@ -69,7 +69,7 @@ def network_cost(network: Network, rounds: int | None = None) -> NetworkCost:
 
     >>> cost = theory.network_cost(posse.networks.star(36))
     >>> round(cost.total, 1), [round(float(x), 1) for x in cost.per_agent[:2]]
-    (16.3, [0.5, 16.8])
+    (16.3, [0.0, 16.8])
     """
     if rounds is not None:
         rounds = validate_integer("rounds", rounds, at_least=1)
