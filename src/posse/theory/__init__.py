@@ -27,6 +27,7 @@ from posse.theory.paper import (
     posterior_closed_form,
     theorem_1,
 )
+from posse.theory.prediction import PredictedRegret, predicted_regret
 
 __all__ = [
     "BetaBounds",
@@ -34,6 +35,7 @@ __all__ = [
     "ConsensusDeviation",
     "HasMeans",
     "NetworkCost",
+    "PredictedRegret",
     "Theorem1",
     "alpha_beta_bounds",
     "consensus_deviation",
@@ -42,5 +44,6 @@ __all__ = [
     "mixing_time",
     "network_cost",
     "posterior_closed_form",
+    "predicted_regret",
     "theorem_1",
 ]

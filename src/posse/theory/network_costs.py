@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -117,6 +118,42 @@ def compute_decay(network: Network, rounds: int) -> FloatArray:
     for run in range(RUNS):
         sampled[1:] += [squares.mean() for squares in _sample_squares(network, run, rounds)]
     return np.concatenate([[1.0], sampled[1:] / RUNS + 1 / n_agents])
+
+
+class CostShares(NamedTuple):
+    """Where the cost of a network comes from, as shares between 0 and 1."""
+
+    own: float  # from an agent's own observations, of the cost under E[W]
+    random: float  # added by the randomness of W(t), of the whole cost
+
+
+def split_cost(network: Network) -> CostShares | None:
+    """Split the cost of a network; None where it is not known exactly, as in `network_cost`.
+
+    The first share is near 1 on a star, where a leaf's own observations stay with it, and small on
+    a path, where neighbours share them.
+    """
+    if network.n_agents == 1:
+        return CostShares(0.0, 0.0)
+    network = _plain_network(network)
+    static = _is_static(network)
+    if network.n_agents > SPECTRUM_LIMIT or not (static or _has_recursion(network)):
+        return None
+    weights = _dense_weights(network)
+    if not is_symmetric(weights):
+        return None
+    values, vectors = np.linalg.eigh(weights)
+    values = values[:-1]
+    squares = vectors[:, :-1] ** 2
+    products = np.outer(values, values)
+    sums = products / np.maximum(1 - products, 1e-300)  # of (l_k l_m)^t over t >= 1
+    # (W^t)_ii - 1/N = sum over k of l_k^t u_k(i)^2, so its squares sum up to a quadratic form
+    own = float(((squares @ sums) * squares).sum())
+    expected = float((squares @ sums.diagonal()).sum())
+    if expected < 1e-12:  # all weights are 1/N
+        return CostShares(0.0, 0.0)
+    total = expected if static else float(_solve_recursion(network).sum())
+    return CostShares(own / expected, max(0.0, 1 - expected / total))
 
 
 def _plain_network(network: Network) -> Network:
