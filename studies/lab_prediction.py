@@ -43,7 +43,8 @@ def play(instance, runs):
 def study(runs=400):
     """The table of docs/network-price.md, and whether the promise above it holds."""
     lines = [
-        "| | arms | network | T | simulated | predicted | ratio | p95 | predicted | p99 | predicted |",
+        "| | arms | network | T | simulated | predicted | ratio "
+        "| p95 | predicted | p99 | predicted |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     ratios = []

@@ -12,6 +12,7 @@ from posse.divergences import kl_exponential as kl_exponential
 from posse.divergences import kl_gaussian as kl_gaussian
 from posse.divergences import kl_gaussian_unknown_variance as kl_gaussian_unknown_variance
 from posse.divergences import kl_poisson as kl_poisson
+from posse.theory.bounds_table import bounds
 from posse.theory.network_costs import NetworkCost, network_cost
 from posse.theory.paper import (
     BetaBounds,
@@ -38,6 +39,7 @@ __all__ = [
     "PredictedRegret",
     "Theorem1",
     "alpha_beta_bounds",
+    "bounds",
     "consensus_deviation",
     "lai_robbins",
     "lai_robbins_constant",

@@ -1,7 +1,7 @@
 """Regret of decentralized Thompson Sampling predicted without simulation.
 
-A deterministic closure, not a theorem. Every agent plays an arm of class k (arms of equal mean) with
-the probability p_k(t) that Thompson Sampling has under a typical belief. With c_k(t) the sum of p_k
+A deterministic closure, not a theorem. Every agent plays an arm of class k (arms of equal mean)
+with the probability p_k(t) of Thompson Sampling under a typical belief. With c_k(t) the sum of p_k
 so far, an agent's belief counts N c_k observations of an arm, but unevenly: their squared weights
 sum up to N^2 q_k, where q_k(t) = sum over tau of p_k(tau) g(t - tau) and g(s) is the decay of the
 network (`compute_decay`). So an agent's estimate of a mean has the variance
@@ -107,7 +107,7 @@ def predicted_regret(bandit: Any, network: Network, horizon: int) -> PredictedRe
     >>> bandit = posse.Bandit.gaussian([0.5] + [0.1] * 16)
     >>> prediction = theory.predicted_regret(bandit, posse.networks.cycle(36), horizon=500)
     >>> round(prediction.final)
-    12
+    13
     """
     horizon = validate_integer("horizon", horizon, at_least=1)
     means = _validate_bandit(bandit)
@@ -207,11 +207,7 @@ def _choose_classes(family: Family, belief: FloatArray, arms: IntArray) -> Float
     An arm wins with the integral of the other arms' distribution functions over its own. Between
     two points the others are taken as linear, so that a narrow arm may lie between two points.
     """
-    mean = family.posterior_mean(belief)
-    sd = np.sqrt(_posterior_variance(family, belief))
-    low = (mean - WIDTH * sd).max(axis=1)
-    high = (mean + WIDTH * sd).max(axis=1)
-    x = clip_means(family, low[:, None] + (high - low)[:, None] * np.linspace(0, 1, NODES))
+    x = _place_nodes(family, belief)
     below = family.mean_cdf(belief[:, :, None, :], x[:, :, None])  # (lucks, nodes, classes)
     logs = np.log(np.maximum(below, 1e-300))
     others = np.exp((logs @ arms)[:, :, None] - logs)
@@ -220,14 +216,22 @@ def _choose_classes(family: Family, belief: FloatArray, arms: IntArray) -> Float
     return np.asarray(chances / (chances @ arms)[:, None])
 
 
-def _posterior_variance(family: Any, belief: FloatArray) -> FloatArray:
+def _place_nodes(family: Any, belief: FloatArray) -> FloatArray:
+    """Return points that cover the means of possible winners, ascending: (lucks, nodes)."""
     formula = getattr(family, "posterior_variance", None)
-    if formula is not None:
-        return np.asarray(formula(belief))
-    # the middle 68% where a family has no formula
-    low = family.mean_quantile(belief, 0.16)
-    high = family.mean_quantile(belief, 0.84)
-    return np.asarray(((high - low) / 2) ** 2)
+    variance = np.full(belief.shape[1:], np.inf) if formula is None else formula(belief)
+    if np.isfinite(variance).all():
+        mean = family.posterior_mean(belief)
+        low = (mean - WIDTH * np.sqrt(variance)).max(axis=1)
+        high = (mean + WIDTH * np.sqrt(variance)).max(axis=1)
+        steps = (high - low)[:, None] * np.linspace(0, 1, NODES)
+        return clip_means(family, low[:, None] + steps)
+    # A heavy tail has no width: take quantiles of all classes.
+    from scipy.special import ndtr
+
+    levels = ndtr(np.linspace(-6, 6, NODES // 2))
+    quantiles = family.mean_quantile(belief[:, :, None, :], levels[:, None])
+    return np.sort(quantiles.reshape(len(quantiles), -1), axis=1)
 
 
 def _lucks() -> FloatArray:
