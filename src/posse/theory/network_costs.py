@@ -1,4 +1,4 @@
-"""The cost of a network: how unevenly an observation counts among the agents while it spreads.
+"""The network cost S2: how unevenly an observation counts among the agents while it spreads.
 
 An observation that was merged t times counts at agent i with the weights of row i of
 Phi(t) = W(t) ... W(1), where an even 1/N at every agent would be ideal. The cost is the squared
