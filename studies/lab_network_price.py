@@ -220,8 +220,7 @@ def distance_cost(network, tree):
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import shortest_path
 
-    edges = networks.spanning_tree(network.topology) if tree else network.edges
-    edges = np.asarray(getattr(edges, "edges", edges))
+    edges = networks.spanning_tree(network) if tree else network.edges
     ones = np.ones(len(edges))
     n_agents = network.n_agents
     links = coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_agents, n_agents))

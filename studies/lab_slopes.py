@@ -74,4 +74,5 @@ def study(runs=400):
             error = slopes.std(ddof=1) / len(slopes) ** 0.5
             cells.append(f"{slopes.mean():.3f} ± {error:.3f}")
         lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", f"{runs} runs."]
     return "\n".join(lines), []
