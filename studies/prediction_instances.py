@@ -95,6 +95,21 @@ def draw_instances(seed=SEED, count=COUNT):
     return instances
 
 
+def draw_rare_instances(count=10):
+    """Draw instances of kinds that the 20 lack by chance: failing links, and static hubs.
+
+    They come from the next seed, and were drawn after the 20 had been simulated and before any of
+    these was; the predictor did not change in between.
+    """
+    hubs = ("star", "barabasi_albert")
+    return [
+        instance
+        for instance in draw_instances(SEED + 1, 100)
+        if isinstance(instance.network.dynamics, networks.LinkFailure)
+        or (instance.network.graph in hubs and instance.network.dynamics == networks.Static())
+    ][:count]
+
+
 if __name__ == "__main__":
-    for number, instance in enumerate(draw_instances(), 1):
+    for number, instance in enumerate([*draw_instances(), *draw_rare_instances()], 1):
         print(number, instance)
