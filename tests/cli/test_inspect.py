@@ -75,7 +75,7 @@ def test_the_cost_stands_beside_that_of_a_cycle(shown):
     cycle = shown("cycle", "--agents", 36)[1]
     assert "about 4 pulls per agent" in cycle
     assert "would cost" not in cycle
-    assert "about 249,999 pulls" in shown("path", "--agents", 1000000)[1]
+    assert "about 24,999 pulls" in shown("path", "--agents", 100000)[1]
     # eigenvalues of so many agents would take long
     large = shown("random_regular", "--agents", 1100, "--degree", 3)
     assert large[0] == 0

@@ -92,7 +92,7 @@ def squares_by_enumeration(network: Network, rounds: int) -> np.ndarray:
 
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
 def test_static_cost_is_the_sum_over_powers(network: Network) -> None:
-    squares = squares_by_powers(dense(network.weights), 3000)
+    squares = squares_by_powers(dense(network.weights), 800)
     cost = theory.network_cost(network)
     np.testing.assert_allclose(cost.per_agent, squares.sum(axis=0), atol=1e-9)
     assert cost.total == pytest.approx(squares.sum(axis=0).mean(), abs=1e-9)
@@ -148,12 +148,12 @@ def test_hubs_cost_more_than_cycles_though_their_spectral_gap_is_larger() -> Non
 
 
 def test_large_structured_networks_have_closed_forms() -> None:
-    cycle = theory.network_cost(networks.cycle(100_000))
+    cycle = theory.network_cost(networks.cycle(20_000))
     # an integral in the limit: sum of 1/(1 - l^2) - 1 is about N^2/(8 c pi^2 ...) for W = I - L/3
-    steps = 4 / 3 * np.sin(np.pi * np.arange(1, 100_000) / 100_000) ** 2
-    assert cycle.total == pytest.approx(np.sum((1 - steps) ** 2 / steps / (2 - steps)) / 100_000)
+    steps = 4 / 3 * np.sin(np.pi * np.arange(1, 20_000) / 20_000) ** 2
+    assert cycle.total == pytest.approx(np.sum((1 - steps) ** 2 / steps / (2 - steps)) / 20_000)
     assert cycle.per_agent is not None
-    assert cycle.per_agent.shape == (100_000,)
+    assert cycle.per_agent.shape == (20_000,)
     star = theory.network_cost(networks.star(5000), rounds=50)
     assert star.per_agent is None
     small = theory.network_cost(networks.star(1000), rounds=50)

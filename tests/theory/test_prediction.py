@@ -51,7 +51,7 @@ def follow_plainly(
             n = 1 / (1 / (n_agents * c) + kappa * (q / c**2 - 1 / (n_agents * c)))
             shift = luck / math.sqrt(max(n_agents * c, 1)) if mean == best else 0.0
             posterior.append((n * (mean + shift) / (1 + n), 1 / math.sqrt(1 + n)))
-        x = np.linspace(-8, 8, 20_001)
+        x = np.linspace(-8, 8, 4001)
         chances = []
         for k in range(len(means)):
             others = [norm.cdf(x, *posterior[j]) for j in range(len(means)) if j != k]
@@ -118,7 +118,7 @@ def test_prediction_is_near_a_simulation() -> None:
     bandit, network = posse.Bandit.bernoulli([0.7, 0.4, 0.4]), networks.path(6)
     dec_ts = posse.Decentralized(posse.ThompsonSampling())
     result = posse.simulate(
-        bandit, network, dec_ts, horizon=150, runs=200, seed=5, engine="reference", record=2
+        bandit, network, dec_ts, horizon=150, runs=150, seed=5, engine="reference", record=2
     )
     summary = result.summary()
     predicted = theory.predicted_regret(bandit, network, 150)
