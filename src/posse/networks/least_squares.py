@@ -11,11 +11,11 @@ which is convex in w and, up to constants, N times the cost S2 of `posse.theory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 
 import numpy as np
 
-from posse.networks.graphs import Graph, IntArray
+from posse.networks.graphs import Graph
 from posse.networks.weights import FloatArray, assemble_matrix, weigh_by_metropolis
 
 MOST_AGENTS = 1000
@@ -42,107 +42,110 @@ def minimise_deviation(graph: Graph) -> FloatArray:
     if not len(links):
         return links
     n_slacks = len(links) + graph.n_agents
-    objective = _Objective(graph)
-    value = objective.evaluate(links)
+    value = _Point(graph, links).value
     barrier = value / n_slacks
     while True:
-        links = _minimise_stage(objective, links, barrier)
-        value = objective.evaluate(links)
+        links = _minimise_stage(graph, links, barrier)
+        value = _Point(graph, links).value
         if barrier * n_slacks <= ACCURACY * value:
             return links
         barrier *= SHRINK
 
 
-class _Objective:
-    """tr A^-1 / 2 + tr C^-1 / 2 of link weights, its gradient and its Hessian."""
+class _Point:
+    """The objective tr A^-1 / 2 + tr C^-1 / 2 and its derivatives at some link weights.
 
-    def __init__(self, graph: Graph) -> None:
+    With b_e = e_i - e_j of link e, dA/dw_e = b_e b_e^T = -dC/dw_e.
+    """
+
+    def __init__(self, graph: Graph, links: FloatArray) -> None:
         self.graph = graph
-        self.edges: IntArray = graph.edges
+        deviation = assemble_matrix(graph, links).toarray() - 1 / graph.n_agents
+        identity = np.eye(graph.n_agents)
+        # A^-1 and C^-1, (N, N) each; both matrices are positive definite inside
+        self.inverses = [np.linalg.inv(identity - deviation), np.linalg.inv(identity + deviation)]
 
-    def slacks(self, links: FloatArray) -> FloatArray:
-        """Return w_ii of every agent, (N,)."""
-        sums = np.bincount(self.edges.ravel(), np.repeat(links, 2), self.graph.n_agents)
-        return np.asarray(1 - sums)
+    @property
+    def value(self) -> float:
+        """The objective."""
+        return float(sum(inverse.trace() for inverse in self.inverses)) / 2
 
-    def invert(self, links: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return A^-1 and C^-1, (N, N) each; both matrices are positive definite inside."""
-        weights = assemble_matrix(self.graph, links).toarray()
-        deviation = weights - 1 / self.graph.n_agents
-        identity = np.eye(self.graph.n_agents)
-        return np.linalg.inv(identity - deviation), np.linalg.inv(identity + deviation)
+    @functools.cached_property
+    def squares(self) -> list[FloatArray]:
+        """A^-2 and C^-2."""
+        return [inverse @ inverse for inverse in self.inverses]
 
-    def evaluate(self, links: FloatArray) -> float:
-        """Return the objective."""
-        return float(sum(inverse.trace() for inverse in self.invert(links))) / 2
+    @property
+    def gradient(self) -> FloatArray:
+        """-b_e^T A^-2 b_e / 2 + b_e^T C^-2 b_e / 2 of every link, (E,)."""
+        first, second = (self._contract(square) for square in self.squares)
+        return (second - first) / 2
 
-    def differentiate(
-        self, links: FloatArray
-    ) -> tuple[
-        FloatArray, FloatArray, Callable[[FloatArray], FloatArray], Callable[[], FloatArray]
-    ]:
-        """Return the gradient (E,), the Hessian's diagonal (E,), its product and the Hessian.
-
-        With b_e = e_i - e_j of link e, dA/dw_e = b_e b_e^T = -dC/dw_e, so that the gradient is
-        -b_e^T A^-2 b_e / 2 + b_e^T C^-2 b_e / 2, and the Hessian is the sum of
-        (b_e^T A^-1 b_f)(b_e^T A^-2 b_f) and the same of C.
-        """
-        pairs = [(inverse, inverse @ inverse) for inverse in self.invert(links)]
-        (_, first_square), (_, second_square) = pairs
-        gradient = (self._contract(second_square) - self._contract(first_square)) / 2
-        diagonal = sum(
-            self._contract(inverse) * self._contract(square) for inverse, square in pairs
+    @property
+    def hessian_diagonal(self) -> FloatArray:
+        """The diagonal of the Hessian, (E,)."""
+        first, second = (
+            self._contract(inverse) * self._contract(square)
+            for inverse, square in zip(self.inverses, self.squares, strict=True)
         )
+        return first + second
 
-        def multiply(direction: FloatArray) -> FloatArray:
-            # I - W without its diagonal completion: the Laplacian of the direction
-            laplacian = np.eye(self.graph.n_agents) - assemble_matrix(self.graph, direction)
-            return np.asarray(
-                sum(self._contract(inverse @ laplacian @ square) for inverse, square in pairs)
-            )
+    def form_hessian(self) -> FloatArray:
+        """Return (b_e^T A^-1 b_f)(b_e^T A^-2 b_f) + the same of C of every two links: (E, E)."""
+        first, second = (
+            self._contract_all(inverse) * self._contract_all(square)
+            for inverse, square in zip(self.inverses, self.squares, strict=True)
+        )
+        return first + second
 
-        def form() -> FloatArray:
-            return np.asarray(
-                sum(self._contract_all(inverse) * self._contract_all(square)
-                    for inverse, square in pairs)
-            )  # fmt: skip
-
-        return gradient, np.asarray(diagonal), multiply, form
+    def multiply_hessian(self, direction: FloatArray) -> FloatArray:
+        """Return the product of the Hessian and a direction (E,), without forming the Hessian."""
+        # the Laplacian with the direction as link weights
+        laplacian = np.eye(self.graph.n_agents) - assemble_matrix(self.graph, direction).toarray()
+        first, second = (
+            self._contract(inverse @ laplacian @ square)
+            for inverse, square in zip(self.inverses, self.squares, strict=True)
+        )
+        return first + second
 
     def _contract(self, matrix: FloatArray) -> FloatArray:
         """Return b_e^T M b_e of every link, (E,)."""
-        i, j = self.edges.T
+        i, j = self.graph.edges.T
         diagonal = matrix.diagonal()
         return np.asarray(diagonal[i] + diagonal[j] - matrix[i, j] - matrix[j, i])
 
     def _contract_all(self, matrix: FloatArray) -> FloatArray:
         """Return b_e^T M b_f of every two links, (E, E)."""
-        i, j = self.edges.T
+        i, j = self.graph.edges.T
         rows = matrix[i] - matrix[j]
         return np.asarray(rows[:, i] - rows[:, j])
 
 
-def _minimise_stage(objective: _Objective, links: FloatArray, barrier: float) -> FloatArray:
+def _sum_links(graph: Graph, links: FloatArray) -> FloatArray:
+    """Sum a number of every link (E,) over the links of each agent: (N,)."""
+    sums = np.bincount(graph.edges.ravel(), np.repeat(links, 2), graph.n_agents)
+    return np.asarray(sums, dtype=np.float64)
+
+
+def _minimise_stage(graph: Graph, links: FloatArray, barrier: float) -> FloatArray:
     """Minimise the objective minus `barrier` times the logarithms of the slacks, by Newton."""
 
     def penalise(links: FloatArray) -> float:
-        slacks = np.append(links, objective.slacks(links))
+        slacks = np.append(links, 1 - _sum_links(graph, links))
         if slacks.min() <= 0:
             return np.inf
-        return objective.evaluate(links) - barrier * float(np.log(slacks).sum())
+        return _Point(graph, links).value - barrier * float(np.log(slacks).sum())
 
+    i, j = graph.edges.T
     value = penalise(links)
     for _ in range(MOST_STEPS):
-        slacks = objective.slacks(links)
-        gradient, diagonal, multiply, form = objective.differentiate(links)
-        i, j = objective.edges.T
-        slope = gradient - barrier / links + barrier * (1 / slacks[i] + 1 / slacks[j])
+        slacks = 1 - _sum_links(graph, links)  # w_ii
+        point = _Point(graph, links)
+        slope = point.gradient - barrier / links + barrier * (1 / slacks[i] + 1 / slacks[j])
         own = barrier / links**2  # curvature of the barrier of w, (E,)
         shared = barrier / slacks**2  # of w_ii, (N,): couples all links of an agent
-        if len(links) <= MOST_DIRECT:
-            step = _solve_directly(objective, form(), own, shared, slope)
-        else:
-            step = _solve_iteratively(objective, multiply, diagonal, own, shared, slope)
+        solve = _solve_directly if len(links) <= MOST_DIRECT else _solve_iteratively
+        step = solve(point, own, shared, slope)
         decrement = float(step @ slope)
         # The duality gap is barrier times the number of slacks: this error is far below it.
         if decrement <= 1e-3 * barrier:
@@ -159,28 +162,22 @@ def _minimise_stage(objective: _Objective, links: FloatArray, barrier: float) ->
 
 
 def _solve_directly(
-    objective: _Objective,
-    hessian: FloatArray,
-    own: FloatArray,
-    shared: FloatArray,
-    slope: FloatArray,
+    point: _Point, own: FloatArray, shared: FloatArray, slope: FloatArray
 ) -> FloatArray:
     """Solve the Newton system by a Cholesky factorisation."""
     from scipy.linalg import cho_factor, cho_solve
 
-    incidence = _incidence(objective)
-    hessian = hessian + (incidence * shared) @ incidence.T
-    hessian[np.diag_indices(len(own))] += own
+    links = np.arange(len(own))
+    incidence = np.zeros((len(own), point.graph.n_agents))  # which links belong to which agents
+    incidence[links, point.graph.edges[:, 0]] = 1.0
+    incidence[links, point.graph.edges[:, 1]] = 1.0
+    hessian = point.form_hessian() + (incidence * shared) @ incidence.T
+    hessian[links, links] += own
     return np.asarray(cho_solve(cho_factor(hessian), slope))
 
 
 def _solve_iteratively(
-    objective: _Objective,
-    multiply: Callable[[FloatArray], FloatArray],
-    diagonal: FloatArray,
-    own: FloatArray,
-    shared: FloatArray,
-    slope: FloatArray,
+    point: _Point, own: FloatArray, shared: FloatArray, slope: FloatArray
 ) -> FloatArray:
     """Solve the Newton system by conjugate gradients, for too many links to form it.
 
@@ -190,46 +187,34 @@ def _solve_iteratively(
     from scipy.linalg import cho_factor, cho_solve
     from scipy.sparse.linalg import LinearOperator, cg
 
-    i, j = objective.edges.T
-    n_agents = objective.graph.n_agents
-    weights = 1 / (diagonal + own)
-    inner = np.zeros((n_agents, n_agents))
+    graph = point.graph
+    i, j = graph.edges.T
+    agents = np.arange(graph.n_agents)
+    weights = 1 / (point.hessian_diagonal + own)
+    inner = np.zeros((graph.n_agents, graph.n_agents))
     inner[i, j] = weights
-    inner += inner.T
-    sums = np.bincount(objective.edges.ravel(), np.repeat(weights, 2), n_agents)
-    inner[np.diag_indices(n_agents)] = sums + 1 / shared
+    inner[j, i] = weights
+    inner[agents, agents] = _sum_links(graph, weights) + 1 / shared
     factor = cho_factor(inner)
 
-    def gather(direction: FloatArray) -> FloatArray:
-        return np.asarray(
-            np.bincount(objective.edges.ravel(), np.repeat(direction, 2), n_agents), dtype=float
-        )
-
-    def apply(direction: FloatArray) -> FloatArray:
+    def multiply(direction: FloatArray) -> FloatArray:
         direction = direction.ravel()
-        pulled = shared * gather(direction)
-        return np.asarray(multiply(direction) + own * direction + pulled[i] + pulled[j])
+        pulled = shared * _sum_links(graph, direction)
+        return np.asarray(
+            point.multiply_hessian(direction) + own * direction + pulled[i] + pulled[j]
+        )
 
     def precondition(direction: FloatArray) -> FloatArray:
         direction = direction.ravel()
-        agents = cho_solve(factor, gather(weights * direction))
-        return np.asarray(weights * (direction - agents[i] - agents[j]))
+        solved = cho_solve(factor, _sum_links(graph, weights * direction))
+        return np.asarray(weights * (direction - solved[i] - solved[j]))
 
     shape = (len(slope), len(slope))
     step, _ = cg(
-        LinearOperator(shape, matvec=apply, dtype=np.float64),
+        LinearOperator(shape, matvec=multiply, dtype=np.float64),
         slope,
         rtol=1e-6,
         maxiter=500,
         M=LinearOperator(shape, matvec=precondition, dtype=np.float64),
     )
     return np.asarray(step)
-
-
-def _incidence(objective: _Objective) -> FloatArray:
-    """Return which links belong to which agents: (E, N) of 0 and 1."""
-    incidence = np.zeros((len(objective.edges), objective.graph.n_agents))
-    rows = np.arange(len(objective.edges))
-    incidence[rows, objective.edges[:, 0]] = 1.0
-    incidence[rows, objective.edges[:, 1]] = 1.0
-    return incidence

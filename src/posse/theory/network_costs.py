@@ -76,7 +76,7 @@ def network_cost(network: Network, rounds: int | None = None) -> NetworkCost:
         rounds = validate_integer("rounds", rounds, at_least=1)
     if network.n_agents == 1:
         return NetworkCost(0.0, np.zeros(1))
-    network = _plain_network(network)
+    _refuse_unsuitable(network)
     per_agent: FloatArray | None
     if _is_static(network):
         spectrum = structured_spectrum(network)
@@ -106,7 +106,7 @@ def compute_decay(network: Network, rounds: int) -> FloatArray:
     ages = np.arange(rounds + 1)
     if n_agents == 1:
         return np.ones(rounds + 1)
-    network = _plain_network(network)
+    _refuse_unsuitable(network)
     if _is_static(network) and n_agents <= SPECTRUM_LIMIT and is_symmetric(network.weights):
         values = np.linalg.eigvalsh(_dense_weights(network))[:-1]
         squares, counts = np.unique(np.round(values**2, 12), return_counts=True)
@@ -114,10 +114,12 @@ def compute_decay(network: Network, rounds: int) -> FloatArray:
     if _has_recursion(network) and not _is_static(network):
         nodes, shares = _lanczos_quadrature(network, steps=20 + 2 * math.isqrt(rounds))
         return 1 / n_agents + shares @ nodes[:, None] ** ages
-    sampled = np.zeros(rounds + 1)
-    for run in range(RUNS):
-        sampled[1:] += [squares.mean() for squares in _sample_squares(network, run, rounds)]
-    return np.concatenate([[1.0], sampled[1:] / RUNS + 1 / n_agents])
+    # a mean over agents, so that large networks need few runs
+    runs = max(4, min(RUNS, 4000 // n_agents))
+    samples = [
+        [squares.mean() for squares in _sample_squares(network, run, rounds)] for run in range(runs)
+    ]
+    return np.append(1.0, np.mean(samples, axis=0) + 1 / n_agents)
 
 
 class CostShares(NamedTuple):
@@ -135,7 +137,7 @@ def split_cost(network: Network) -> CostShares | None:
     """
     if network.n_agents == 1:
         return CostShares(0.0, 0.0)
-    network = _plain_network(network)
+    _refuse_unsuitable(network)
     static = _is_static(network)
     if network.n_agents > SPECTRUM_LIMIT or not (static or _has_recursion(network)):
         return None
@@ -156,15 +158,14 @@ def split_cost(network: Network) -> CostShares | None:
     return CostShares(own / expected, max(0.0, 1 - expected / total))
 
 
-def _plain_network(network: Network) -> Network:
-    """Return the network, or raise a ValueError if it has no product of doubly stochastic W."""
+def _refuse_unsuitable(network: Network) -> None:
+    """Refuse networks without products of doubly stochastic weights."""
     if network.is_recipe:
         raise ValueError(
             "this network is a fresh graph in every run: use network.of_run(seed, run)"
         )
     if not network.is_stochastic:
         raise ValueError("the cost of a network needs doubly stochastic weights")
-    return network
 
 
 def _is_static(network: Network) -> bool:
@@ -293,7 +294,7 @@ def _solve_recursion(network: Network) -> FloatArray:
         M=LinearOperator(shape, matvec=precondition, dtype=np.float64),
     )
     if failed:
-        raise RuntimeError(f"the cost of {network} did not converge: give rounds")
+        raise ValueError(f"the cost of {network} did not converge: give rounds")
     return np.asarray(solution.reshape(n_agents, n_agents).diagonal()).copy()
 
 
