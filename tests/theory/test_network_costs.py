@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from posse import networks, theory
 from posse.networks import Network
-from posse.theory.network_costs import compute_decay
+from posse.theory.network_costs import _lanczos_quadrature, compute_decay
 from tests.theory.material import random_doubly_stochastic
 
 NETWORKS = {
@@ -128,6 +128,19 @@ def test_decay_is_the_mean_of_squared_rows(network: Network) -> None:
     sampled = not varying and not np.allclose(dense(network.weights), dense(network.weights).T)
     tolerance = 0.03 if sampled else 1e-8
     np.testing.assert_allclose(compute_decay(network, 300), expected, atol=tolerance)
+
+
+@pytest.mark.parametrize("network", [networks.path(24).failing(0.5), networks.path(16).gossip()])
+def test_decay_of_slow_networks_is_stable(network: Network) -> None:
+    """Many Lanczos steps, in which rounding must not grow: an eigenvalue of 1 would never decay."""
+    n_agents = network.n_agents
+    nodes, _ = _lanczos_quadrature(network, steps=90)
+    assert 0 < nodes.min() < nodes.max() < 1 - 1e-4
+    deviation, expected = np.eye(n_agents) - 1 / n_agents, [1.0]
+    for _ in range(1200):
+        deviation = network.dynamics.expected_product(network, deviation)
+        expected.append(deviation.trace() / n_agents + 1 / n_agents)
+    np.testing.assert_allclose(compute_decay(network, 1200), expected, rtol=1e-10)
 
 
 def test_cost_known_by_hand() -> None:

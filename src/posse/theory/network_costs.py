@@ -308,21 +308,28 @@ def _lanczos_quadrature(network: Network, steps: int) -> tuple[FloatArray, Float
     n_agents = network.n_agents
     vector = _start_deviation(n_agents)
     size = float(np.linalg.norm(vector))
-    basis = (vector / size).reshape(1, -1)
+    basis = np.empty((steps, vector.size))
+    basis[0] = vector.ravel() / size
     diagonal: list[float] = []
     below: list[float] = []
     while True:
-        last = basis[-1].reshape(n_agents, n_agents)
-        step = network.dynamics.expected_product(network, last).ravel()
-        diagonal.append(float(step @ basis[-1]))
-        # Orthogonal to all vectors so far, twice: rounding would let old ones return.
+        count = len(diagonal) + 1
+        last = basis[count - 1]
+        step = network.dynamics.expected_product(network, last.reshape(vector.shape)).ravel()
+        diagonal.append(float(step @ last))
+        # Orthogonal to all vectors so far, twice: rounding lets old ones return and grow. So would
+        # parts that are not symmetric, or not orthogonal to the constant vector.
         for _ in range(2):
-            step = step - basis.T @ (basis @ step)
+            step = step - (basis[:count] @ step) @ basis[:count]
+        matrix = step.reshape(vector.shape)
+        matrix = (matrix + matrix.T) / 2
+        means = matrix.mean(axis=0)
+        step = (matrix - means - means[:, None] + means.mean()).ravel()
         length = float(np.linalg.norm(step))
-        if length < 1e-9 or len(diagonal) == steps:
+        if length < 1e-9 or count == steps:
             break
         below.append(length)
-        basis = np.vstack([basis, step / length])
+        basis[count] = step / length
     nodes, vectors = eigh_tridiagonal(diagonal, below)
     return nodes, vectors[0] ** 2 * size**2 / n_agents
 
