@@ -137,7 +137,7 @@ def run(url: str, clients: int, seconds: float, mode: str, viewers: int = 0) -> 
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             for key, _ in waiting.select(seconds):
-                if key.data.learn_delayed():
+                if key.data.hear():
                     key.data.ask()
     for each in (*visitors, *pages):
         each.socket.close()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -12,16 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posse import families
+from posse.contexts import Contexts
 from posse.live.config.agent_settings import AgentSettings
 from posse.live.config.experiment_settings import ExperimentSettings
-from posse.live.exchange import own
+from posse.live.exchange import Origins
 from posse.live.messaging.inbox import MessageLimits
-from simulation.bits import RANGE
+from simulation.bits import CONTEXT_BITS, MOST_BITS, highest_reward
 
 LIAR = "z"
 PLENTY = MessageLimits(1e9, 1e12)
-EAGER = {"FOLDED_ABOVE": 2, "FOLDED_AT_ONCE_ABOVE": 16}
-FLOORS = {"MOST_NAMED": 2, "MOST_NAMED_EVER": 8}
+CONTEXT = {"member": "flag"}  # of visitors, in schedules with contexts
+QUIET = 60.0  # seconds in place of a day
+GRACE = 6  # ticks
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,17 @@ def settings_of(
     remember: float | None,
     operators: tuple[str, ...] = (),
     half_life: float | None = None,
+    contexts: bool = False,
 ) -> AgentSettings:
     """The settings of an agent, as its agent.toml would give them."""
     tables = {
         experiment: ExperimentSettings(
             arms=arms,
-            family=families.Gaussian(),
+            family=families.Linear() if contexts else families.Gaussian(),
+            context=Contexts(CONTEXT) if contexts else None,
             policy=EvenPolicy(),
             exchange=exchange,
-            reward_range=RANGE,
+            reward_range=(0.0, highest_reward(CONTEXT_BITS if contexts else MOST_BITS)),
             reward_window=window,
             default_reward=default_reward,
             # which must not be shorter than the window, and is for those that close
@@ -103,20 +105,18 @@ def settings_of(
     )
 
 
-def shorten_periods(exchange: Any, clock: Callable[[], float]) -> None:
-    """Let an exchange do often, and in small parts, what takes it many ticks."""
-    if hasattr(exchange, "_sending"):
-        exchange._sending.digest_every = exchange._sending.batch = 3
-        exchange._clock = exchange._own._clock = clock
+def shorten_periods(exchange: Any, eager: bool) -> None:
+    """Let an exchange do often, and in small parts, what takes it many ticks.
 
-
-@contextmanager
-def fold_early(eagerly: bool, floors: bool) -> Iterator[None]:
-    """Let origins fold after a few restarts, and forget names, where it else takes dozens."""
-    constants = (EAGER if eagerly else {}) | (FLOORS if floors else {})
-    before = {name: getattr(own, name) for name in constants}
-    vars(own).update(constants)
-    try:
-        yield
-    finally:
-        vars(own).update(before)
+    eager: it compacts after a few restarts, where it else takes dozens.
+    """
+    if isinstance(exchange, Origins):
+        exchange.sender.digest_every = exchange.sender.batch = 3
+        exchange.grace_ticks = GRACE
+        exchange.longest_rest = 2 * GRACE
+        exchange.compaction.longest_rest = 2.0 * GRACE
+        exchange.compaction.every = 3
+        exchange.compaction.quiet = QUIET
+        if eager:
+            exchange.compaction.fold_above = 2
+            exchange.compaction.most_unfolded = 6

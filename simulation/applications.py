@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from posse.live.store import Conflict, LateReward, RewardOutcome, Unknown, VoidReward
-from simulation.bits import MOST_BITS, reward_of
+from posse.live.store import Conflict, LateReward, RewardOutcome, SupersededReward, Unknown
+from simulation.bits import reward_of
 from simulation.history import Key, Violation
-from simulation.looking import is_void
+from simulation.looking import is_superseded
 from simulation.world import Site, World
 
 ALLOWED = (["red"], ["red", "blue"], None, None)
@@ -51,7 +51,7 @@ def settle(world: World, a: int, b: int) -> None:
 def give_first_reward(world: World, site: Site, key: Key) -> None:
     """Give an open decision a reward that nobody gave before; it must be new."""
     arm = site.memory.decisions[key].record.arm
-    if world.history.bits.get((key[0], arm), 0) >= MOST_BITS:
+    if not world.has_bits(key[0], arm):
         return
     reward = reward_of(world.history.next_bit(key[0], arm))
     outcome = world.give_reward(site, key, reward)
@@ -60,13 +60,13 @@ def give_first_reward(world: World, site: Site, key: Key) -> None:
 
 
 def check_first_reward(world: World, site: Site, key: Key, reward: float, outcome: object) -> None:
-    """The first reward of an open decision is new, unless a disk set back made it void."""
+    """The first reward of an open decision is new, unless a restored disk superseded it."""
     assert site.node is not None
     record = site.memory.decisions[key].record
-    void = is_void(site, site.node.experiment(key[0]), key, record)
-    if not (isinstance(outcome, VoidReward) if void else outcome is RewardOutcome.NEW):
+    superseded = is_superseded(world, site, site.node.experiment(key[0]), key, record)
+    if not (isinstance(outcome, SupersededReward) if superseded else outcome is RewardOutcome.NEW):
         raise Violation(f"{site.name} answered {outcome!r} to the first reward of {record}")
-    if not void:
+    if not superseded:
         world.note_reward(site, key, reward)
 
 
@@ -105,7 +105,8 @@ def repeat_requests(world: World, site: Site, key: Key) -> None:
     if not world.is_running(site):
         return
     outcome = world.give_reward(site, key, 12345.0)
-    expected = (VoidReward if record.void else LateReward) if record.silent else Conflict
+    late = SupersededReward if record.superseded else LateReward
+    expected = late if record.silent else Conflict
     if isinstance(outcome, RewardOutcome | ValueError) and type(outcome) is not expected:
         raise Violation(f"{site.name} answered {outcome!r} to another reward of {record}")
 

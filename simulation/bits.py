@@ -1,18 +1,19 @@
-"""Rewards as powers of two, a different one each time: a sum tells exactly which are in it."""
+"""Rewards as powers of four, a different one each time: a sum tells exactly which are in it.
+
+Every second bit stays free, so a reward that counts twice shows as a bit that no reward has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange import PER_UNIT
 from posse.live.store import DecisionRecord
 
 MOST_BITS = 50  # of one arm; their sum stays below what the wire carries
+CONTEXT_BITS = 20  # the same at contexts, where a sum has fewer digits; no reward is this bit
 CLOSED = 100  # added to the bit of a reward in a sum of closed decisions
-WIDE = 4  # numbers of a sum that tells closed decisions apart, without signs
-# the highest reward, as a default: above all others, so that a sum tells how many there are of it
-HIGHEST = float(2**MOST_BITS) / PER_UNIT
-RANGE = (0.0, HIGHEST)
+STEP = 2  # from bit to bit
 
 Mark = tuple[str, str, int]  # experiment, arm and bit: one reward, acted on or (+ CLOSED) final
 Sums = tuple[int, ...]  # power, closed power, closed count, count
@@ -22,9 +23,20 @@ class ImpossibleSum(ValueError):
     """A sum that no set of rewards gives: something was counted twice, or made up."""
 
 
+def highest_reward(bits: int) -> float:
+    """Return the highest reward, as a default: above all others, so that sums tell how many."""
+    return float(2**bits) / PER_UNIT
+
+
 def reward_of(bit: int) -> float:
     """The reward whose evidence is this bit, in quanta."""
     return float(2**bit) / PER_UNIT
+
+
+def nth_bit(nth: int) -> int:
+    """The bit of the nth reward of an arm."""
+    bit = STEP * nth
+    return bit if bit < CONTEXT_BITS else bit + STEP
 
 
 def bit_of(reward: float) -> int:
@@ -36,9 +48,10 @@ def sums_of_decision(record: DecisionRecord) -> Sums:
     """What a decision adds to its agent's sums as it is now.
 
     One that was counted from the start has the reward assumed for it until it is rewarded; any
-    other counts when it is final.  One that is final without a reward, or void, is not closed.
+    other counts when it is final.  One that is final without a reward, or superseded, is not
+    closed.
     """
-    final = record.closed is not None and record.reward is not None and not record.void
+    final = record.closed is not None and record.reward is not None and not record.superseded
     if record.assumed is None and not final:
         return 0, 0, 0, 0
     reward = record.assumed if record.reward is None else record.reward
@@ -50,31 +63,50 @@ def sums_of_decision(record: DecisionRecord) -> Sums:
 def marks_in(experiment: str, arm: str, sums: Sums) -> set[Mark]:
     """The rewards that a decision has added."""
     bits = (bit_of(sums[0] / PER_UNIT), CLOSED + bit_of(sums[1] / PER_UNIT))
-    return {(experiment, arm, bit) for bit in bits if 0 <= bit % CLOSED < MOST_BITS}
+    return {
+        (experiment, arm, bit)
+        for bit in bits
+        if 0 <= bit % CLOSED < MOST_BITS and bit % CLOSED != CONTEXT_BITS
+    }
 
 
 def drop_signs(ledger: Mapping[str, Sequence[int]], closed: bool) -> dict[str, Sums]:
-    """The sums of a ledger without signs; closed ones are as the others where none are told."""
+    """The sums of a ledger: of all, then of closed decisions; as many where none are told apart."""
     rows = {arm: tuple(values) for arm, values in ledger.items() if not arm.startswith("lie")}
-    if closed:
-        return {arm: (*v[:3], v[-1]) for arm, v in rows.items() if any((*v[:3], v[-1]))}
-    return {arm: (v[0], v[0], v[-1], v[-1]) for arm, v in rows.items() if v[0] or v[-1]}
+    if not closed:
+        return {arm: (v[0], v[0], v[-1], v[-1]) for arm, v in rows.items() if v[0] or v[-1]}
+    sums: dict[str, Sums] = {}
+    for arm, v in rows.items():
+        n = _count_sums(v)
+        row = v[0], v[n], v[2 * n], v[-1]
+        if any(row):
+            sums[arm] = row
+    return sums
 
 
-def marks_of(experiment: str, ledger: Mapping[str, Sums], twice: bool = False) -> frozenset[Mark]:
-    """Which rewards are in the sums of a ledger, and which of them are final.
+def _count_sums(row: Sequence[int]) -> int:
+    """How many sums come again for closed decisions: 1, or 5 of two features and their products.
 
-    twice: whether a decision may have two rewards, until its agent hears that it has.
+    Under flows there are 16 signs besides.
     """
+    return 5 if len(row) == 12 else 1
+
+
+def marks_of(experiment: str, ledger: Mapping[str, Sums], bits: int) -> frozenset[Mark]:
+    """Which rewards are in the sums of a ledger, and which of them are final."""
     marks: set[Mark] = set()
     for arm, (power, closed, closed_count, count) in ledger.items():
         for total, pulls, offset in ((power, count, 0), (closed, closed_count, CLOSED)):
             if total < 0 or pulls % PER_UNIT:
                 raise ImpossibleSum(f"{experiment}/{arm} is no sum of rewards: {ledger[arm]}")
-            bits = [bit for bit in range(MOST_BITS) if total >> bit & 1]
-            if len(bits) + (total >> MOST_BITS) > pulls // PER_UNIT and not twice:
-                raise ImpossibleSum(f"{experiment}/{arm} has {pulls / PER_UNIT} pulls for {bits}")
-            marks.update((experiment, arm, bit + offset) for bit in bits)
-        if closed_count > count or closed & ~power & (1 << MOST_BITS) - 1:
+            present = [bit for bit in range(bits) if total >> bit & 1]
+            if any(bit % STEP for bit in present):
+                raise ImpossibleSum(f"{experiment}/{arm} counts a reward twice: {ledger[arm]}")
+            if len(present) + (total >> bits) > pulls // PER_UNIT:
+                raise ImpossibleSum(
+                    f"{experiment}/{arm} has {pulls / PER_UNIT} pulls for {present}"
+                )
+            marks.update((experiment, arm, bit + offset) for bit in present)
+        if closed_count > count or closed & ~power & (1 << bits) - 1:
             raise ImpossibleSum(f"{experiment}/{arm} has more closed than counted: {ledger[arm]}")
     return frozenset(marks)

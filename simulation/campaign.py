@@ -83,7 +83,7 @@ def describe_failure(plan: Plan) -> str:
         f"  shrunk from {len(plan.steps)} to {len(short.steps)} steps: {find_failure(short)}",
         f"  agents {' '.join(short.names)}, links {' '.join(a + b for a, b in short.links)}, "
         f"window {short.window}, default {short.default_reward}, remember {short.remember}, "
-        f"eager {short.eager}, floors {short.floors}, "
+        f"eager {short.eager}, contexts {short.contexts}, "
         f"experiments {short.experiments}, silences {short.silences}",
         *(f"    {step}" for step in short.steps),
     ]

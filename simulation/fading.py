@@ -13,9 +13,8 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from posse.live.exchange.epochs import shift_ledger
-from posse.live.exchange.ledger import minus, plus, total
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT, minus, plus, total
+from posse.live.exchange.half_life import shift_ledger
 from simulation.agents import LIAR
 from simulation.bits import sums_of_decision
 from simulation.history import Violation
@@ -28,7 +27,7 @@ STRIDE = 15.0
 EPOCHS = 3  # at most, in one schedule
 # a clock that is years ahead at a start is believed (docs/live.md), and what a liar said of an
 # epoch is read differently by clocks that differ
-LEFT_OUT = "clock", "lie", "snapshot", "rewind"
+LEFT_OUT = "clock", "lie"
 
 
 def fading_plan_of(seed: int, exchange: str) -> Plan:
@@ -45,6 +44,7 @@ def fading_plan_of(seed: int, exchange: str) -> Plan:
         links=tuple(link for link in plan.links if LIAR not in link),
         remember=None,
         half_life=HALF_LIFE,
+        contexts=False,
     )
 
 
@@ -77,7 +77,8 @@ def judge_fading(world: World, experiment: str) -> None:
     for site in world.sites.values():
         position = exchanges[site.name]._epochs.position
         own_evidence = exchanges[site.name].own()
-        remaining = _remaining_weights(world, [site.name], experiment, position)
+        twins = [name for name, other in world.sites.items() if other.agent == site.agent]
+        remaining = _remaining_weights(world, twins, experiment, position)
         _compare_weights(f"{site.name} itself", own_evidence, remaining)
         if world.plan.exchange == "origins":
             all_of = _remaining_weights(world, list(world.sites), experiment, position)
@@ -95,8 +96,8 @@ def _judge_copies(exchanges: dict[str, Any]) -> None:
 
 
 def _list_entries(exchange: Any) -> dict[Any, Any]:
-    entries = exchange._books.entries.items()
-    return {key: (e.seq, e.epoch, dict(e.evidence), e.folded) for key, e in entries}
+    entries = exchange.replica.entries.items()
+    return {key: (e.version, e.epoch, e.ledger(), e.covers) for key, e in entries}
 
 
 def _judge_edges(exchanges: dict[str, Any]) -> None:

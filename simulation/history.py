@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from posse.live.controls.controls import Controls
 from posse.live.store import DecisionRecord
-from simulation.bits import CLOSED, Mark, Sums, marks_in, sums_of_decision
+from simulation.bits import CLOSED, Mark, Sums, marks_in, nth_bit, sums_of_decision
 
 
 class Violation(Exception):
@@ -45,6 +45,7 @@ class Expiry(NamedTuple):
     """A window that may have been closed, with the default reward of that moment."""
 
     default: float | None
+    superseded: bool = False  # whether its decision was, when the window ended
 
 
 @dataclass
@@ -123,15 +124,23 @@ class History:
     given: set[Mark] = field(default_factory=set)  # acknowledged or not
     lost: set[Mark] = field(default_factory=set)  # at some moment no disk held it
     held: dict[str, frozenset[Mark]] = field(default_factory=dict)  # by agent
-    # of futures that a memory put back parted, or when an origin cannot tell its words apart
-    excused: set[Mark] = field(default_factory=set)
-    untold: bool = False  # whether the latter ever was
+    excused: set[Mark] = field(default_factory=set)  # of superseded decisions
+    overruled: set[Mark] = field(default_factory=set)  # of two copies in use one was kept whole
+    owners: dict[Mark, str] = field(default_factory=dict)  # agent whose decision was rewarded
     bits: dict[tuple[str, str], int] = field(default_factory=dict)
     disks_lost: bool = False  # whether any disk was set back or lost
-    void: set[Mark] = field(default_factory=set)  # of decisions known to be void: to be taken back
     rewards: dict[Key, set[Mark]] = field(default_factory=lambda: defaultdict(set))  # acknowledged
     counted: dict[tuple[str, str], set[Key]] = field(default_factory=lambda: defaultdict(set))
     closed: dict[tuple[str, str], set[Key]] = field(default_factory=lambda: defaultdict(set))
+
+    def give(self, agent: str, mark: Mark) -> None:
+        """A reward is given to an agent, which may acknowledge it."""
+        self.given.add(mark)
+        self.owners[mark] = self.owners[mark[0], mark[1], mark[2] + CLOSED] = agent
+
+    def marks_of_agents(self, agents: Container[str]) -> frozenset[Mark]:
+        """All rewards of decisions of some agents."""
+        return frozenset(mark for mark, owner in self.owners.items() if owner in agents)
 
     def note_acknowledged(self, key: Key, record: DecisionRecord) -> None:
         """A decision counts, or is final, on a disk: so for all, unless that is set back."""
@@ -152,28 +161,35 @@ class History:
         self.counted[place].add(key)
         self.closed[place].add(key)
         if record.reward is not None:
-            final = replace(record, closed=record.time, void=False)
+            final = replace(record, closed=record.time, superseded=False)
             self.given |= marks_in(*place, sums_of_decision(final))
 
     def next_bit(self, experiment: str, arm: str) -> int:
         """A reward that nobody gave before."""
-        bit = self.bits.get((experiment, arm), 0)
-        self.bits[experiment, arm] = bit + 1
-        return bit
+        nth = self.bits.get((experiment, arm), 0)
+        self.bits[experiment, arm] = nth + 1
+        return nth_bit(nth)
 
-    def note_held(self, name: str, marks: frozenset[Mark], set_back: bool) -> None:
-        """Note what an agent holds now: never less than before, never what nobody gave."""
+    def note_held(
+        self, name: str, marks: frozenset[Mark], set_back: bool, may_fall: frozenset[Mark]
+    ) -> None:
+        """Note what an agent holds now: never less than before, never what nobody gave.
+
+        may_fall: rewards of agents whose disk was restored, of which another version may win.
+        """
         if invented := marks - self.given:
             raise Violation(f"{name} holds rewards that nobody gave: {sorted(invented)}")
         before = self.held.get(name, frozenset())
         if before is marks:
             return
         if not set_back and (missing := before - marks - self.excused):
-            raise Violation(f"{name} held rewards that it no longer holds: {sorted(missing)}")
+            self.overruled |= missing & may_fall
+            if missing := missing - may_fall:
+                raise Violation(f"{name} held rewards that it no longer holds: {sorted(missing)}")
         self.held[name] = marks
         if set_back:
             self.lost |= self.acknowledged - frozenset().union(*self.held.values())
 
     def must_hold(self) -> set[Mark]:
         """What every agent holds in the end."""
-        return self.acknowledged - self.lost - self.excused
+        return self.acknowledged - self.lost - self.excused - self.overruled

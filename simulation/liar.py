@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from posse.live.exchange.layouts import signed_bytes
-from posse.live.exchange.messages import Entry, FlowsMessage, OriginsMessage
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange import (
+    LARGEST,
+    PER_UNIT,
+    Entry,
+    FlowsMessage,
+    Origins,
+    OriginsMessage,
+)
+from posse.live.exchange.messages import BASE, Holding, signed_bytes
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.messaging.wire import VERSION, Codec
 from simulation.agents import LIAR, sign_content
@@ -63,7 +69,6 @@ def encode_entries(site: Site, entries: list[Entry]) -> list[bytes]:
 def sign_entry(site: Site, entry: Entry, name: str) -> Entry:
     """The entry with the liar's signature, which is not `name`'s."""
     victim = target_experiment(site)
-    entry = replace(entry, experiment=victim.name)
     content = signed_bytes(victim.agent.fingerprint, entry, "default")
     return replace(entry, signature=sign_content(name, content))
 
@@ -78,26 +83,28 @@ def forged(world: World, site: Site, b: int) -> list[bytes]:
     if site.node is None:
         return []
     name = list(world.sites)[b % len(world.sites)]
-    incarnations = [i for o, i, *_ in list_holdings(site) if o == name] or [5]
+    incarnations = [i for o, i, *_ in list_holdings(site) if o == name and i != BASE] or [5]
     evidence = {"red": closed_sums(1 << b % 40, PER_UNIT)}
-    entry = Entry(name, incarnations[b % len(incarnations)], 1000 + b, evidence)
+    key = name, incarnations[b % len(incarnations)]
+    entry = Entry.from_ledger(key, (1000 + b, 1, 1), evidence)
     return encode_entries(site, [sign_entry(site, entry, LIAR)])
 
 
-def list_holdings(site: Site) -> list[tuple[str, int, int]]:
+def list_holdings(site: Site) -> list[Holding]:
     """What a site's entries are."""
     assert site.node is not None
     exchange = target_experiment(site).agent.exchange
-    books = exchange._books  # type: ignore[attr-defined]
-    return [(*key, entry.seq) for key, entry in books.entries.items()]
+    assert isinstance(exchange, Origins)
+    return [entry.holding for entry in exchange.replica.entries.values()]
 
 
 def own(world: World, site: Site, b: int) -> list[bytes]:
     """The liar's own rewards, as many as it likes, with good and bad entries beside them."""
     if site.node is None:
         return []
-    fine = Entry(LIAR, b % 3, 1 + b % 5, {"lie": closed_sums(b % 1000, PER_UNIT * (1 + b % 9))})
-    absurd = Entry(LIAR, 7, 1, {"lie": closed_sums(2**62, 1)})
+    pulls = closed_sums(b % 1000, PER_UNIT * (1 + b % 9))
+    fine = Entry.from_ledger((LIAR, 1 + b % 3), (1, 1 + b % 5, b % 2), {"lie": pulls})
+    absurd = Entry.from_ledger((LIAR, 7), (1, 1, 0), {"lie": closed_sums(2**62, 1)})
     return encode_entries(site, [sign_entry(site, fine, LIAR), sign_entry(site, absurd, LIAR)])
 
 
@@ -105,21 +112,37 @@ def boast(world: World, site: Site, b: int) -> list[bytes]:
     """To hold more of everybody's entries than there is."""
     if site.node is None:
         return []
-    boasted = tuple((o, i, seq + b % 3 * 100) for o, i, seq in list_holdings(site))
+    boasted = tuple(
+        (origin, incarnation, made, seq + b % 3 * 100, nonce)
+        for origin, incarnation, made, seq, nonce in list_holdings(site)
+    )
     victim = target_experiment(site)
     message = OriginsMessage(victim.agent.fingerprint, (), boasted, bool(b % 2))
     return [CODEC.encode(message, victim.name)]
 
 
 def plausible(world: World, site: Site, b: int) -> list[bytes]:
-    """A fold of the liar's own, with the incarnations of others and a floor above all of them."""
+    """A base of the liar's own, which covers the incarnations of all others."""
     if site.node is None:
         return []
-    incarnations = sorted({i for _, i, _ in list_holdings(site)})
-    top = max([5, *incarnations]) + 1 + b % 7
-    names = tuple((incarnation, 10**6) for incarnation in incarnations[:20] if incarnation != top)
-    fold = Entry(LIAR, top, 1 + b % 9, {"lie": closed_sums(b % 100, PER_UNIT)}, folded=names)
-    return encode_entries(site, [sign_entry(site, replace(fold, floor=top * (b % 2)), LIAR)])
+    names = tuple(sorted({incarnation for _, incarnation, *_ in list_holdings(site)} - {BASE}))[:20]
+    version = 1 + b % 9, 1, b % 5
+    pulls = {"lie": closed_sums(b % 100, PER_UNIT)}
+    base = Entry.from_ledger((LIAR, BASE), version, pulls, covers=names or (5,))
+    return encode_entries(site, [sign_entry(site, base, LIAR)])
+
+
+def answer(world: World, site: Site, b: int) -> list[bytes]:
+    """To answer a question of nobody, and to hold nothing, or too much, of the one that asks."""
+    if site.node is None:
+        return []
+    victim = target_experiment(site)
+    holds = ((site.agent, 1 + b % 9, 10**6, 1, 1),) if b % 2 else ()
+    key = (site.agent, 0), (site.agent, LARGEST)
+    message = OriginsMessage(
+        *(victim.agent.fingerprint, (), holds, True, *key), asks=(site.agent, 1 + b), answers=1 + b
+    )
+    return [CODEC.encode(message, victim.name)]
 
 
 def oversized(world: World, site: Site, b: int) -> list[bytes]:
@@ -127,15 +150,18 @@ def oversized(world: World, site: Site, b: int) -> list[bytes]:
     if site.node is None:
         return []
     victim = target_experiment(site)
-    nothing = closed_sums(0, PER_UNIT)
-    wide = Entry(LIAR, 11, 1 + b % 5, {f"lie{n}": nothing for n in range(900 + b % 200)})
-    long = Entry(LIAR, 12, 1, {"lie" * 400: nothing})
-    holds = tuple((LIAR, n, 1) for n in range(2000))
+    row = closed_sums(0, PER_UNIT)
+    arms = {f"lie{n}": row for n in range(900 + b % 200)}
+    wide = Entry.from_ledger((LIAR, 11), (1, 1 + b % 5, 1), arms)
+    long = Entry.from_ledger((LIAR, 12), (1, 1, 1), {"lie" * 400: row})
+    holds = tuple((LIAR, n, 1, 1, 1) for n in range(2000))
     digest = OriginsMessage(victim.agent.fingerprint, (), holds, True)
     payloads = encode_entries(site, [sign_entry(site, wide, LIAR), sign_entry(site, long, LIAR)])
     return [*payloads, CODEC.encode(digest, victim.name), bytes([VERSION]) + bytes(200_000)]
 
 
 Lie = Callable[[World, Site, int], list[bytes]]
-ORIGINS: tuple[Lie, ...] = (garbage, bent, relayed, forged, own, boast, plausible, oversized)
+ORIGINS: tuple[Lie, ...] = (
+    *(garbage, bent, relayed, forged, own, boast, plausible, answer, oversized),
+)
 FLOWS: tuple[Lie, ...] = (garbage, bent)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from posse.live.exchange.own import UNTOLD
+from posse.live.exchange import Origins
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.store import DecisionRecord
 from simulation.bits import (
-    CLOSED,
     ImpossibleSum,
+    Mark,
     Sums,
     drop_signs,
     marks_in,
@@ -48,8 +48,9 @@ def compare_disk(world: World, site: Site, complete: bool = False) -> None:
         if present is None or present.rank < memory.controls[name]:
             raise Violation(f"{site.name} forgot what is pinned and paused")
     for each in running.values():
-        audit = each.audit()  # another future of this agent may have counted what this one has not
-        if audit is not None and not site.put_back and audit.counted != audit.in_evidence:
+        audit = each.audit()  # another copy of this agent may have counted what this one has not
+        alone = not site.put_back and not world.has_twin(site)
+        if audit is not None and alone and audit.counted != audit.in_evidence:
             raise Violation(f"{site.name} has an audit that does not balance: {audit}")
     site.memory.power_failed = False
 
@@ -79,7 +80,7 @@ def _check_record(
         last = decision.record
         for outcome in maybe or ():  # closed and deleted in the same tick
             if isinstance(outcome, Expiry):
-                last = apply_outcome(world, site, key, last, outcome, site.clock)
+                last = apply_outcome(last, outcome, site.clock)
         if is_old(world, site, decision) and last.closed is not None:
             world.history.note_acknowledged(key, last)
             site.memory.forget_decision(key, last)
@@ -89,9 +90,7 @@ def _check_record(
         return replace(decision, doubtful=False)
     for outcome in maybe or ():
         at = record.closed if isinstance(outcome, Expiry) else record.settled
-        if at is not None and record == apply_outcome(
-            world, site, key, decision.record, outcome, at
-        ):
+        if at is not None and record == apply_outcome(decision.record, outcome, at):
             world.history.note_acknowledged(key, record)
             if isinstance(outcome, GivenReward) and not in_copy:
                 site.memory.since.add(key)
@@ -100,24 +99,17 @@ def _check_record(
 
 
 def apply_outcome(
-    world: World,
-    site: Site,
-    key: Key,
-    record: DecisionRecord,
-    outcome: GivenReward | Expiry,
-    at: float,
+    record: DecisionRecord, outcome: GivenReward | Expiry, at: float
 ) -> DecisionRecord:
     """A decision after its reward, or after its window closed."""
     if isinstance(outcome, GivenReward):
         closed = at if outcome.final else None
         return replace(record, reward=outcome.reward, settled=at, closed=closed)
-    assert site.node is not None
-    void = is_void(site, site.node.experiment(key[0]), key, record)
     if record.settled is None:
         silent = outcome.default if record.assumed is None else record.assumed
-        reward = None if void else silent
+        reward = None if outcome.superseded else silent
         record = replace(record, reward=reward, settled=at, silent=True)
-    return replace(record, closed=at, void=void)
+    return replace(record, closed=at, superseded=outcome.superseded)
 
 
 def is_old(world: World, site: Site, decision: KnownDecision) -> bool:
@@ -136,14 +128,10 @@ def is_old(world: World, site: Site, decision: KnownDecision) -> bool:
 
 def check_sites(world: World) -> None:
     """See what every running site holds."""
-    running_now = [site.node for site in world.sites.values() if site.node is not None]
-    experiments = [each for node in running_now for each in node.experiments.values()]
-    if any(each.agent.exchange.refusals[UNTOLD] for each in experiments):
-        world.history.untold = True
-        world.history.excused |= world.history.acknowledged
-    excuse_void(world)
+    excuse_superseded(world)
     if world.plan.half_life is not None:  # a sum that fades does not tell what is in it
         return
+    may_fall = world.history.marks_of_agents(world.restored_agents())
     for site in world.sites.values():
         if site.node is None:
             continue
@@ -151,72 +139,94 @@ def check_sites(world: World) -> None:
         before = world.history.held.get(site.name, frozenset())
         held_marks = {mark for mark in before if mark[0] not in running}
         for name, experiment in running.items():
-            evidence = experiment.evidence()
-            closed = experiment.agent.can_count_open
-            own_sums = drop_signs(evidence["own"], closed)
-            if world.plan.exchange == "flows" or not (site.put_back or world.history.untold):
-                here = site.memory.sum_by_arm(name)
-                if own_sums != here:
-                    raise Violation(f"{site.name} counts {own_sums} of its own, and not {here}")
-            if world.plan.exchange == "flows":
-                held_marks |= marks_at(world, site, name, own_sums)
-                continue
-            if site.put_back:
-                missing = site.memory.marks_of_rewards((name,)) - marks_at(
-                    world, site, name, own_sums
-                )
-                if missing := missing - world.history.excused:
-                    raise Violation(f"{site.name} has rewards on disk only: {sorted(missing)}")
-            if not world.strict and folded_twice(experiment.agent.exchange):
-                held_marks |= {mark for mark in before if mark[0] == name}
-                continue
-            marks = marks_at(world, site, name, drop_signs(evidence["held"], closed))
-            if world.history.disks_lost and not world.strict and marks - world.history.given:
-                # both futures of a disk closed one decision: twice a reward looks like another
-                marks = frozenset(mark for mark in before if mark[0] == name)
-            held_marks |= marks
-        world.history.note_held(site.name, frozenset(held_marks), site.set_back)
+            held_marks |= _check_evidence(world, site, name, experiment)
+        _check_rewards(world, site, held_marks)
+        world.history.note_held(site.name, frozenset(held_marks), site.set_back, may_fall)
         site.set_back = False
 
 
-def is_void(site: Site, experiment: LiveExperiment, key: Key, record: DecisionRecord) -> bool:
-    """Whether a decision is void: not final in a copy that was put back, and a neighbour said so.
+def _check_evidence(
+    world: World, site: Site, name: str, experiment: LiveExperiment
+) -> frozenset[Mark]:
+    """See that an agent's own evidence is that of its disk; returns the rewards that it holds."""
+    evidence = experiment.evidence()
+    closed = experiment.agent.can_count_open
+    own_sums = drop_signs(evidence["own"], closed)
+    own_marks = marks_at(world, site, name, own_sums)
+    if world.plan.exchange == "flows" or not (site.put_back or world.has_twin(site)):
+        here = site.memory.sum_by_arm(name)
+        if own_sums != here:
+            raise Violation(f"{site.name} counts {own_sums} of its own, and not {here}")
+    missing = site.memory.marks_of_rewards((name,)) - own_marks - world.history.excused
+    missing -= world.history.overruled if site.put_back else set()
+    if missing:
+        raise Violation(f"{site.name} has rewards on disk only: {sorted(missing)}")
+    if world.plan.exchange == "flows":
+        return own_marks
+    if world.history.disks_lost:
+        _note_rest(site, experiment)
+    return marks_at(world, site, name, drop_signs(evidence["held"], closed))
 
-    Only such a decision may be, for others are of a past that nobody forgot.
+
+def _note_rest(site: Site, experiment: LiveExperiment) -> None:
+    """Note whether a restored agent went on although a neighbour had not answered."""
+    exchange = experiment.agent.exchange
+    assert isinstance(exchange, Origins)
+    site.went_on_alone |= bool(site.put_back) and exchange.rested_alone
+
+
+def _check_rewards(world: World, site: Site, marks: set[Mark]) -> None:
+    """See that of the rewards that one decision got in several copies of a disk one counts."""
+    if world.plan.exchange == "flows" or not world.history.disks_lost:
+        return
+    for key, rewards in world.history.rewards.items():
+        if len(rewards) > 1 and len(rewards & marks) > 1:
+            raise Violation(f"{site.name} counts {key} twice: {sorted(rewards & marks)}")
+
+
+def is_superseded(
+    world: World, site: Site, experiment: LiveExperiment, key: Key, record: DecisionRecord
+) -> bool:
+    """Whether a decision is superseded: it was open in a copy of the disk that was restored.
+
+    Without a window those of many restarts ago are as well, and where two agents have one name,
+    those of one that was down while the other compacted its evidence.
     """
-    if not 0 < experiment.agent.exchange.void_through >= record.made:
+    if record.closed is not None:
+        return record.superseded
+    if not experiment.agent.exchange.is_superseded(record.incarnation):
         return False
-    # numbers of incarnations rise with time, unless a clock goes back
-    may_be = key in site.memory.copied or record.time <= site.put_back_at or site.jumped
-    if not (site.put_back and may_be):
-        raise Violation(f"{site.name} has {record} for void, which no copy had open")
+    restored = site.put_back and key in site.memory.copied
+    many_starts = world.plan.eager and None in (world.plan.window, *dict(world.plan.silences))
+    if not (restored or many_starts or (world.has_twin(site) and site.was_down)):
+        raise Violation(f"{site.name} has {record} for superseded, which no copy had open")
     return True
 
 
-def excuse_void(world: World) -> None:
-    """What decisions that became void had added since their disk was set back is taken back."""
+def excuse_superseded(world: World) -> None:
+    """Excuse the rewards of decisions that were superseded after they had been acknowledged."""
     for site in world.sites.values():
         running = {} if site.node is None else site.node.experiments
         memory = site.memory
-        for key in memory.since | memory.copied.keys() if site.put_back else ():
+        if not (site.put_back or world.has_twin(site)):
+            continue
+        for key in memory.since | memory.copied.keys():
             decision = memory.decisions.get(key)
             record = decision.record if decision else memory.copied.get(key)
             if record is None or key[0] not in running or not record.reward:
                 continue
-            if is_void(site, running[key[0]], key, record):
-                marks = marks_in(key[0], record.arm, sums_of_decision(record))
-                final = {mark for mark in marks if mark[2] >= CLOSED}
-                world.history.excused |= marks if key in site.memory.since else final
-                if key in site.memory.since and site.put_back == 1 and not site.jumped:
-                    world.history.void |= marks - final
+            # also if its window closed while its evidence waited for the rest to end
+            exchange = running[key[0]].agent.exchange
+            if exchange.is_superseded(record.incarnation):
+                world.history.excused |= marks_in(
+                    key[0], record.arm, sums_of_decision(replace(record, superseded=False))
+                )
 
 
-def marks_at(world: World, site: Site, experiment: str, ledger: dict[str, Sums]) -> frozenset[Any]:
+def marks_at(world: World, site: Site, experiment: str, ledger: dict[str, Sums]) -> frozenset[Mark]:
     """The rewards in a ledger of a site."""
-    # a disk that was set back may have been given rewards again, until it hears of the first
-    twice = world.history.disks_lost and not world.strict
     try:
-        return marks_of(experiment, ledger, twice)
+        return marks_of(experiment, ledger, world.most_bits)
     except ImpossibleSum as error:
         raise Violation(f"{site.name}: {error}") from error
 
@@ -238,23 +248,3 @@ def check_whole(site: Site) -> None:
         if len(present) > 1:
             raise Violation(f"{site.name} kept some of one commit: {parts}")
     memory.turns = undecided
-
-
-def folded_twice(exchange: Any) -> bool:
-    """Whether two entries of one origin absorbed the same, and the origin has not said so yet.
-
-    Its disk was set back, and with it the only neighbour that could have told it what it had
-    folded before; others count twice what is in both until the origin hears of the first.
-    """
-    for origin in exchange._books.origins():
-        absorbed = exchange._books.absorbed(origin)
-        if any(absorbed.holds(each.incarnation) for each in exchange._books.of(origin)):
-            return True  # more of an absorbed one, which counts when the origin has added it
-        incarnations: set[int] = set()
-        for entry in exchange._books.of(origin):
-            folded = {incarnation for incarnation, _ in entry.folded}
-            below = {each for each in incarnations if each < entry.floor}
-            if incarnations & folded or below:
-                return True
-            incarnations |= folded
-    return False

@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from posse.live.agent.agent import Agent
-from posse.live.exchange import digests, examine, flows, origins, overlaps, own
+from posse.live.exchange import Origins, compaction, digests, flows, origin_validation
 from posse.live.exchange import flow_records as boots
-from posse.live.exchange.ledger import negative
+from posse.live.exchange import own_incarnations as own
+from posse.live.exchange.evidence_sums import negative
 from posse.live.exchange.messages import FlowsMessage
+from posse.live.exchange.replica import Replica
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.messaging import inbox
 from posse.live.store import RewardOutcome, Store, StoreError, file
@@ -42,36 +44,47 @@ def remove_rule(rule: str) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-_restore = origins.Origins.restore
-_is_signed = examine.Examiner._is_signed
-_take = origins.Origins._take
+_restore_own = own.OwnIncarnations.restore
+_take = Origins._take
 _receive_flows = flows.Flows.receive
-_hear = digests.Neighbour.hear
+_hear = digests.Neighbour.receive_digest
 _after = keeper.ParticipantState.after_commit
 _run = file.StoreFile.run_in_commit
 _reward = Store.add_reward
 _receive = LiveExperiment.receive
 _receive_agent = Agent.receive
-_fold_if_many = own.Own.fold_if_many
 _advance = flows.Flows._advance_record
-_examine = examine.Examiner.examine
+_examine = origin_validation.Examiner.examine
 _begin = writer.Writer.__init__
+_is_finished = compaction.Compaction._is_finished
 
 
-def _resume_incarnation(self: Any, state: Any, clean: bool = False) -> None:
-    number, _ = state["incarnation"]
-    _restore(self, {**state, "incarnation": [number, self._process]}, True)
+def _resume_incarnation(self: Any, parts: Any) -> None:
+    _restore_own(self, parts)
+    if parts["own"]:
+        self.present = parts["own"][-1]
+        self._begun_here.add(self.present)
 
 
-def _never_clean(self: Any, state: Any, clean: bool = False) -> None:
-    _restore(self, state, False)
+def _never_rest(self: Any, parts: Any) -> None:
+    _restore_own(self, parts)
+    self.resting = False
+    self.end_rest()
 
 
-def _any_order(self: Any, entry: Any, now: float) -> str | None:
+def _keep_any(self: Any, entry: Any, now: float) -> str | None:
     if entry.origin == self.identity:
         return _take(self, entry, now)
-    self._books.keep(entry)
+    self.replica.keep(entry)
     return None
+
+
+def _keep_own_only(self: Any, entry: Any, now: float) -> str | None:
+    return None if entry.origin == self.identity else _take(self, entry, now)
+
+
+def _finish_open(self: Any, entry: Any, open_incarnations: Any, now: float, window: Any) -> bool:
+    return _is_finished(self, entry, (), now, window)
 
 
 def _accept_without_echo(self: Any, peer: str, message: Any, now: float) -> Any:
@@ -80,11 +93,12 @@ def _accept_without_echo(self: Any, peer: str, message: Any, now: float) -> Any:
     return _receive_flows(self, peer, message, now)
 
 
-def _merge_digest(self: Any, message: Any, most: int) -> None:
+def _merge_digest(self: Any, message: Any, replica: Any, most: int) -> None:
     before = dict(self.holds)
-    _hear(self, message, most)
-    for key, seq in before.items():
-        self.note(key, seq)
+    _hear(self, message, replica, most)
+    self.owed.clear()
+    for key, version in before.items():
+        self.note(key, version)
 
 
 def _commit_anyway(self: Any, committed: bool) -> None:
@@ -146,26 +160,34 @@ def _two_commits(self: Any, durable: bool = True) -> Any:
 
 
 RULES: dict[str, list[Patch]] = {
-    "origins: an incarnation is never resumed": [(origins.Origins, "restore", _resume_incarnation)],
-    "origins: the higher seq wins": [
-        (origins.Origins, "_is_news", lambda self, entry: True),
-        (origins.Origins, "_take", _any_order),
+    "origins: an incarnation is never resumed": [
+        (own.OwnIncarnations, "restore", _resume_incarnation),
+        (own.OwnIncarnations, "supersede", lambda self, number: 0),
     ],
-    "origins: own words said by others are taken": [
-        (own.Own, "take", lambda self, entry: None),
+    "origins: the larger version wins": [
+        (Origins, "_is_news", lambda self, entry: True),
+        (Origins, "_take", _keep_any),
     ],
-    "origins: what a fold absorbs counts once": [
-        (overlaps, "overlap", lambda own, entry: False),
+    "origins: own entries of others are taken": [(Origins, "_take", _keep_own_only)],
+    "origins: own entries rest after a start": [(own.OwnIncarnations, "restore", _never_rest)],
+    "origins: a superseded incarnation is not written": [
+        (own.OwnIncarnations, "supersede", lambda self, number: 0),
     ],
-    "origins: incarnations without a name fold only when all was shown": [
-        (own.Own, "fold_if_many", lambda self, *_: _fold_if_many(self, True)),
+    "origins: what a base covers counts once": [(Replica, "is_covered", lambda self, key: False)],
+    "origins: nothing open is compacted": [(compaction.Compaction, "_is_finished", _finish_open)],
+    "origins: what waited is told after the rest": [
+        (own.OwnIncarnations, "end_rest", lambda self: setattr(self, "resting", False)),
     ],
-    "origins: what comes late of a folded one is added": [
-        (overlaps, "add_difference", lambda own, entry: None),
+    "origins: what is abandoned leaves the belief": [
+        (compaction.Compaction, "_is_abandoned", lambda *_: False),
     ],
-    "origins: a digest replaces what was held": [(digests.Neighbour, "hear", _merge_digest)],
-    "origins: signatures": [(examine.Examiner, "_is_signed", lambda *_: True)],
-    "origins: a bad entry is refused alone": [(examine.Examiner, "examine", _all_or_nothing)],
+    "origins: a digest replaces what was held": [
+        (digests.Neighbour, "receive_digest", _merge_digest)
+    ],
+    "origins: signatures": [(origin_validation.Examiner, "_is_signed", lambda *_: True)],
+    "origins: a bad entry is refused alone": [
+        (origin_validation.Examiner, "examine", _all_or_nothing)
+    ],
     "flows: only who heard us counts (echo)": [(flows.Flows, "receive", _accept_without_echo)],
     "flows: only a live boot counts": [(boots.Boots, "is_alive", lambda self, heard: True)],
     "flows: repeated messages are dropped": [
@@ -181,8 +203,8 @@ RULES: dict[str, list[Patch]] = {
     "store: acknowledged means committed": [(Store, "add_reward", _acknowledge_failed)],
     "store: a reward counts once": [(Store, "add_reward", _count_again)],
     "store: a reward waits for the disk": [(file.StoreFile, "run_in_commit", _run_lazily)],
-    "store: what was open in a copy put back is void": [
-        (keeper.ParticipantState, "is_void", lambda self, decision: False),
+    "store: what is superseded no longer counts": [
+        (keeper.ParticipantState, "is_superseded", lambda self, decision: False),
     ],
     "store: a tick flushes decisions": [(file.StoreFile, "flush", lambda self: None)],
     "store: a start syncs what it finds": [(writer.Writer, "__init__", _trust_disk)],

@@ -6,10 +6,11 @@ schedule stays valid whichever of its steps are left out.
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 
-from simulation.bits import HIGHEST
+from simulation.bits import CONTEXT_BITS, MOST_BITS, highest_reward
 
 Step = tuple[str, int, int]
 
@@ -30,7 +31,7 @@ TROUBLE: dict[str, dict[str, int]] = {
     "failures": {"failing": 5, "bomb": 1, "start": 2},
     "stops": {"stop": 4, "start": 5, "rename": 1},
     "copies": {"backup": 5, "set_back": 4, "start": 3},
-    "memories": {"snapshot": 5, "rewind": 4, "start": 2},
+    "twins": {"twin": 3, "kill": 1, "start": 3, "gossip": 3},
     "losses": {"lose": 2, "start": 2},
     "clocks": {"clock": 4},
     "changes": {"unlink": 2, "link": 3, "arms": 3, "experiments": 3},
@@ -60,10 +61,10 @@ SCENES: dict[str, list[str]] = {
         "decide decide backup start settle pull tick_all deliver set_back settle settle decide "
         "mingle kill start settle mingle",
     ],
-    "memories": [
-        "pull gossip snapshot pull gossip rewind pull pull gossip",
-        "pull gossip snapshot pull tick deliver rewind pull tick deliver gossip rewind",
-        "pull mingle snapshot pull pull mingle cut rewind pull tick pull tick heal mingle",
+    "twins": [
+        "pull twin pull gossip pull mingle settle mingle",
+        "decide decide twin settle gossip settle mingle pull kill start mingle",
+        "pull gossip twin pull stop start pull stop start pull stop start mingle mingle",
     ],
     "kills": [
         "pull gossip bomb pull tick start pull gossip",
@@ -99,10 +100,10 @@ ONE = ("default",)
 TWO = ("default", "banner")
 EXPERIMENTS = (ONE, ONE, ONE, TWO, TWO, ("banner", "checkout"), (*TWO, "checkout"))
 ARMS = ("red", "green", "blue")
-DEFAULTS = (None, 0.0, 0.0, HIGHEST)  # of a window: none, the lowest reward, the highest
+DEFAULTS = (None, 0.0, 0.0, math.inf)  # of a window: none, the lowest reward, the highest
 SILENCES = (
     *((None, None), (5.0, None), (5.0, 0.0), (3.0, 0.0), (20.0, 0.0)),
-    *((5.0, HIGHEST), (20.0, HIGHEST)),
+    *((5.0, math.inf), (20.0, math.inf)),
 )
 
 
@@ -120,20 +121,21 @@ class Plan:
     window: float | None = None
     default_reward: float | None = None
     remember: float | None = None
-    eager: bool = False  # whether origins fold after a few restarts
-    floors: bool = False  # and forget the names of what they folded, which else takes hundreds
+    eager: bool = False  # whether origins compact after a few restarts
+    contexts: bool = False  # whether visitors differ
     operators: tuple[str, ...] = ()  # agents whose pins and pauses hold everywhere
     half_life: float | None = None  # see `fading`
     silences: tuple[tuple[float | None, float | None], ...] = ()  # windows and defaults to come
 
 
-def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
-    """The schedule of a seed; `memories`: machines are put back with their memory, too."""
-    draw = random.Random(f"{seed} {exchange} {memories}")
+def plan_of(seed: int, exchange: str) -> Plan:
+    """The schedule of a seed."""
+    draw = random.Random(f"{seed} {exchange}")
     names = tuple("abcd"[: draw.choice((2, 2, 3, 3, 4))])
     links = tuple((names[a], names[b]) for a, b in draw.choice(SHAPES[len(names)]))
-    usual = [kind for kind in sorted(TROUBLE) if kind != "memories"]
-    kinds = draw.sample(usual, draw.randint(1, 4)) + ["memories"] * memories
+    # under flows two agents of one name would be two identities
+    usual = [kind for kind in sorted(TROUBLE) if exchange == "origins" or kind != "twins"]
+    kinds = draw.sample(usual, draw.randint(1, 4))
     if "liars" in kinds:
         links = (*links, *((name, "z") for name in names if draw.random() < 0.7))
     weights = WORK | TALK
@@ -160,8 +162,11 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
     if eager and draw.random() < 0.6:
         numbered[:0] = [(step, focus, draw.randrange(10_000)) for step in OLD.split()]
     experiments = draw.choice(EXPERIMENTS)
+    contexts = exchange == "origins" and draw.random() < 0.15
+    highest = highest_reward(CONTEXT_BITS if contexts else MOST_BITS)
     default = None if window is None else draw.choice(DEFAULTS)
-    silences = tuple(SILENCES)
+    default = highest if default == math.inf else default
+    silences = tuple((w, highest if d == math.inf else d) for w, d in SILENCES)
     if exchange == "flows" and "losses" in kinds:  # a new store tells closed decisions or does not
         silences = tuple(silence for silence in silences if (silence[1] == 0.0) == (default == 0.0))
     return Plan(
@@ -175,19 +180,7 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
         default_reward=default,
         silences=silences if "silences" in kinds else (),
         eager=eager,
-        floors=eager and floors_are_safe(numbered[:WITH_SCENES], len(names)),
+        contexts=contexts,
         remember=None if window is None else draw.choice((None, window, 30.0)),
         operators=names[: draw.randint(1, 2)] if "controls" in kinds else (),
-    )
-
-
-def floors_are_safe(steps: list[Step], sites: int) -> bool:
-    """Whether an origin hears of all that is held of it before it forgets any names.
-
-    It does in the hundreds of restarts that this takes, and here in a few, unless a neighbour's
-    disk is set back as well, a link is removed, or new incarnations are dated before old ones.
-    """
-    back = {a % sites for step, a, _ in steps if step in ("set_back", "lose", "rewind")}
-    return not back or (
-        len(back) == 1 and all(step not in ("unlink", "clock") for step, _, _ in steps)
     )

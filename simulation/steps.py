@@ -7,14 +7,13 @@ from collections.abc import Callable
 from simulation import applications, operators
 from simulation.agents import LIAR
 from simulation.applications import site_of
-from simulation.disk import Volume
+from simulation.disk import Disk, Volume, attach_disk
 from simulation.fading import epoch
-from simulation.freeze import FrozenProcess
 from simulation.history import Memory
 from simulation.liar import make_lies
 from simulation.post import Letter
 from simulation.turns import turn
-from simulation.world import Backup, Site, Snapshot, World
+from simulation.world import Backup, Site, World
 
 # the network
 
@@ -49,7 +48,7 @@ def deliver(world: World, a: int, b: int) -> None:
 
 def deliver_to(world: World, a: int, b: int) -> None:
     """Deliver all that waits for one site."""
-    name = site_of(world, a).name
+    name = site_of(world, a).agent
     for letter in [waiting for waiting in world.post.waiting if waiting.receiver == name]:
         world.post.waiting.remove(letter)
         world.deliver_letter(letter)
@@ -80,12 +79,12 @@ def shuffle(world: World, a: int, b: int) -> None:
 
 def partition(world: World, a: int, b: int) -> None:
     """Cut the network in two."""
-    world.post.groups = {name: a >> i & 1 for i, name in enumerate(world.sites)}
+    world.post.groups = {name: a >> i & 1 for i, name in enumerate(world.plan.names)}
 
 
 def cut(world: World, a: int, b: int) -> None:
     """Cut one site off."""
-    world.post.groups = {site_of(world, a).name: 1}
+    world.post.groups = {site_of(world, a).agent: 1}
 
 
 def heal(world: World, a: int, b: int) -> None:
@@ -145,50 +144,6 @@ def backup(world: World, a: int, b: int) -> None:
         world.start_process(site)
 
 
-def snapshot(world: World, a: int, b: int) -> None:
-    """Set a machine aside, with its memory, when its neighbours hold what it observed.
-
-    What it observed in the ticks before can count twice, or not, when the memory is put back.
-    """
-    site = site_of(world, a)
-    mingle(world, a, b)
-    if site.node is not None and settled_at(site):
-        marks = world.history.held.get(site.name, frozenset())
-        backup = Backup(site.disk.copy_files(), site.memory.copy_memory(), marks)
-        site.snapshots.append(Snapshot(backup, FrozenProcess(site.node), site.clock))
-
-
-def settled_at(site: Site) -> bool:
-    """Whether all neighbours hold what a running site has."""
-    assert site.node is not None
-    for experiment in site.node.experiments.values():
-        for name, status in experiment.neighbours().items():
-            if name != LIAR and status.active and status.lag != 0:
-                return False
-    return True
-
-
-def rewind(world: World, a: int, b: int) -> None:
-    """Put a machine back, with its memory: its process goes on as if nothing had happened.
-
-    What both futures observe may be lost, and nothing else.
-    """
-    site = site_of(world, a)
-    if site.snapshots:
-        world.end_process(site)
-        world.check_sites()
-        put_back = site.snapshots[b // 2 % len(site.snapshots)]
-        before = site.memory.marks_of_rewards(world.plan.experiments)
-        restore_disk(world, site, put_back.backup)
-        world.history.excused |= before - site.memory.marks_of_rewards(world.plan.experiments)
-        site.node = put_back.frozen.thaw_process(site.disk)
-        site.rewound = True
-        node = site.node
-        now = set(node.neighbours), set(node.experiments)
-        site.stale = now != (set(site.neighbours), set(site.experiments))
-        site.clock = put_back.clock if b % 2 else site.clock
-
-
 def set_back(world: World, a: int, b: int) -> None:
     """Put an old copy of a volume back."""
     site = site_of(world, a)
@@ -224,13 +179,38 @@ def restore_disk(world: World, site: Site, backup: Backup) -> None:
     site.memory.copied |= dict.fromkeys(site.memory.maybe)
     world.history.held[site.name] = backup.held
     site.set_back = world.history.disks_lost = True
-    site.put_back, site.put_back_at = site.put_back + 1, max(site.put_back_at, site.clock)
+    site.put_back += 1
+
+
+def twin(world: World, a: int, b: int) -> None:
+    """Start a second agent of one name, with a store of its own or on a clone of the disk."""
+    site = site_of(world, a)
+    if world.has_twin(site) or site.node is None or site.disk.fault or site.disk.failing:
+        return
+    name = f"{site.agent}~"
+    other = Site(
+        *(name, site.agent, Disk(world.folder / f"{name}.db"), list(site.neighbours)),
+        dict(site.experiments),
+        clock=site.clock,
+        steady=site.steady,
+        silence=site.silence,
+    )
+    attach_disk(other.disk)
+    world.sites[name] = other
+    if b % 3 == 0 and world.plan.exchange == "origins":
+        world.check_sites()
+        marks = world.history.held.get(site.name, frozenset())
+        backup = Backup(site.disk.copy_files(), site.memory.copy_memory(), marks)
+        restore_disk(world, other, backup)
+        # decisions that are open on both disks may be superseded on either
+        site.put_back += 1
+        site.memory.copied |= other.memory.copied
+    world.start_process(other)
 
 
 def clock(world: World, a: int, b: int) -> None:
     """A clock jumps, by seconds or by years, to either side."""
     site = site_of(world, a)
-    site.jumped = True
     site.clock += (-1, 1)[b % 2] * (3, 30, 3600, 1e8)[b // 2 % 4]
 
 
@@ -251,7 +231,7 @@ _PLAIN: tuple[Callable[[World, int, int], None], ...] = (
     *(applications.unknown, turn),
     *(tick, tick_all, gossip, deliver, deliver_to, drop, replay, shuffle, partition, heal),
     *(mingle, cut),
-    *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock, snapshot, rewind),
+    *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock, twin),
     *(operators.link, operators.unlink, operators.arms, operators.experiments, operators.rename),
     *(operators.control, operators.silence, epoch),
 )

@@ -9,7 +9,7 @@ from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.http.request_batches import BatchRequest, RequestBatcher
 from posse.live.store import Conflict, DecisionRecord, StoreError
 from simulation.applications import check_first_reward, site_of
-from simulation.bits import MOST_BITS, reward_of
+from simulation.bits import reward_of
 from simulation.disk import Killed
 from simulation.history import Key, KnownDecision, Violation
 from simulation.world import Site, World
@@ -36,16 +36,19 @@ def turn(world: World, a: int, b: int) -> None:
         keys = [open_[(number + i) % len(open_)] for i in range(number % 3)] if open_ else []
         fresh = [world.new_key(site, name) for _ in range(number // 3 % 3)]
         for key in dict.fromkeys(keys):
-            _draw_reward(world, rewards, key, site.memory.decisions[key].record.arm)
+            _draw_reward(world, site, rewards, key, site.memory.decisions[key].record.arm)
         arm = experiment.agent.arm_names[number % len(experiment.agent.arm_names)]
         if fresh and number % 2:  # decided and rewarded in one request, of an arm that is known
-            _draw_reward(world, rewards, fresh[0], arm)
+            _draw_reward(world, site, rewards, fresh[0], arm)
         requested = [(key[1], reward) for key, reward in rewards.items() if key[0] == name]
         questions.append(
             BatchRequest(
                 experiment,
                 requested,
-                [DecisionRequest(key[1], [arm] if number % 2 else None) for key in fresh],
+                [
+                    DecisionRequest(key[1], [arm] if number % 2 else None, world.context_of(key[1]))
+                    for key in fresh
+                ],
             )
         )
         wishes += fresh
@@ -75,10 +78,10 @@ def _list_open(site: Site, name: str) -> list[Key]:
     ]
 
 
-def _draw_reward(world: World, rewards: dict[Key, float], key: Key, arm: str) -> None:
-    if world.history.bits.get((key[0], arm), 0) < MOST_BITS:
+def _draw_reward(world: World, site: Site, rewards: dict[Key, float], key: Key, arm: str) -> None:
+    if world.has_bits(key[0], arm):
         bit = world.history.next_bit(key[0], arm)
-        world.history.given.add((key[0], arm, bit))
+        world.history.give(site.agent, (key[0], arm, bit))
         rewards[key] = reward_of(bit)
 
 

@@ -7,25 +7,25 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from posse.live.exchange.ledger import minus, plus, total
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange import PER_UNIT, Origins
+from posse.live.exchange.evidence_sums import minus, plus, total
 from simulation import disk as disks
-from simulation.agents import LIAR, fold_early
+from simulation.agents import LIAR
 from simulation.applications import repeat_requests
-from simulation.bits import Mark, Sums, drop_signs, sums_of_decision
+from simulation.bits import CLOSED, Mark, Sums, drop_signs, marks_in, sums_of_decision
 from simulation.fading import judge_fading
 from simulation.history import Violation
-from simulation.looking import is_void, marks_at
+from simulation.looking import is_superseded, marks_at
 from simulation.schedule import Plan
 from simulation.steps import play_step
 from simulation.world import World, make_folder, remove_folder
 
-MOST_ROUNDS = 60
+MOST_ROUNDS = 130
 
 
 def run_plan(plan: Plan) -> str | None:
     """Play a schedule; return None, or the promise that was broken."""
-    with open_folder() as path, fold_early(plan.eager, plan.floors):
+    with open_folder() as path:
         disks.install_disks()
         world = World(plan, path)
         try:
@@ -62,7 +62,8 @@ def end_faults(world: World) -> None:
     for site in world.sites.values():
         site.disk.fault = ""
         site.disk.failing = 0
-        near = [b if a == site.name else a for a, b in world.plan.links if site.name in (a, b)]
+        links = [link for link in world.plan.links if site.agent in link]
+        near = [b if a == site.agent else a for a, b in links]
         added = set(world.plan.experiments) - set(site.experiments)
         if set(near) != set(site.neighbours) or added or site.stale:
             site.neighbours = near
@@ -76,19 +77,46 @@ def end_faults(world: World) -> None:
 
 def wait_for_rest(world: World) -> None:
     """Let all messages arrive until nothing is lacking, and some rounds more."""
-    # one put back with its memory knows of what it was told then, and must first be contradicted
-    least = 15 if any(what == "rewind" for what, _, _ in world.plan.steps) else 3
+    # neighbours know what a name holds, so that one of two twins must first show its digest
+    least = 4 if len(world.sites) > len(world.plan.names) else 3
     rounds = least
     for _ in range(MOST_ROUNDS):
         for site in world.sites.values():
             world.tick_site(site)
         world.deliver_all()
-        if not at_rest(world):
+        if not at_rest(world) or has_abandoned(world):
             rounds = least
         elif not rounds:
             break
         rounds -= 1
     world.check_sites()
+
+
+def has_abandoned(world: World) -> bool:
+    """Whether decisions are open in entries of a disk that is gone: they leave in two windows."""
+    if not world.history.disks_lost or not leaves_nothing_open(world):
+        return False
+    for site in world.sites.values():
+        assert site.node is not None
+        for experiment in site.node.experiments.values():
+            exchange = experiment.agent.exchange
+            assert isinstance(exchange, Origins)
+            for entry in exchange.replica.of_origin(site.agent):
+                open_counts = (row[-1] - row[len(row) - 2] for row in entry.ledger().values())
+                if exchange.is_superseded(entry.incarnation) and any(open_counts):
+                    return True
+    return False
+
+
+def leaves_nothing_open(world: World) -> bool:
+    """Whether a decision of a disk that is gone is not open for ever.
+
+    It is where an agent has no window, or where a liar says that it holds more of an origin than
+    there is: then the origin cannot know that no other copy of its disk is in use.
+    """
+    lies = any(LIAR in link for link in world.plan.links)
+    windows = all(site.silence[0] is not None for site in world.sites.values())
+    return world.plan.exchange == "origins" and windows and not lies
 
 
 def at_rest(world: World) -> bool:
@@ -104,6 +132,9 @@ def at_rest(world: World) -> bool:
     for site in world.sites.values():
         assert site.node is not None
         for experiment in site.node.experiments.values():
+            exchange = experiment.agent.exchange
+            if isinstance(exchange, Origins) and exchange.is_resting:
+                return False
             for name, status in experiment.neighbours().items():
                 if name != LIAR and status.active and status.lag != 0:
                     return False
@@ -139,7 +170,6 @@ def site_ledgers(world: World, name: str) -> list[object]:
 
 def judge_world(world: World) -> None:
     """See that nothing was lost or doubled, and that all agree."""
-    world.strict = True
     world.check_sites()
     if not controls_agree(world):
         raise Violation("agents do not agree on what is pinned and paused")
@@ -173,50 +203,89 @@ def judge_origins(world: World, experiment: str) -> None:
     everything = total(site.memory.sum_by_arm(experiment) for site in world.sites.values())
     if not world.history.disks_lost and first_ledger != everything:
         raise Violation(f"all hold {first_ledger}, and not {everything}")
-    if not world.history.untold:
-        judge_counts(world, experiment, first_ledger)
+    judge_counts(world, experiment, first_ledger)
 
 
 def judge_marks(world: World, experiment: str, marks: Collection[Mark]) -> None:
-    """All acknowledged rewards are there, and of a decision one at most."""
+    """All acknowledged rewards are there, but those that the table of promises gives up."""
     history = world.history
-    if missing := {m for m in history.must_hold() if m[0] == experiment} - set(marks):
+    missing = {m for m in history.must_hold() if m[0] == experiment} - set(marks)
+    # of a decision that was open on a disk that is gone, what is not final leaves the belief
+    for agent in world.restored_agents():
+        open_marks = {m for m in missing if history.owners[m] == agent and m[2] < CLOSED}
+        missing -= open_marks - on_disk(world, agent, experiment)
+    if missing:
         raise Violation(f"all lack acknowledged rewards: {sorted(missing)}")
-    if world.history.untold:
-        return
-    if still_counted := history.void & set(marks):
-        raise Violation(f"rewards of void decisions are still counted: {sorted(still_counted)}")
-    for key, rewards in history.rewards.items():
-        site = next(candidate for name, candidate in world.sites.items() if key[1].startswith(name))
-        if site.put_back == 1 and not site.jumped and len(rewards & set(marks)) > 1:
-            raise Violation(f"{key} counts twice: {sorted(rewards)}")
+    final = {mark for mark in history.overruled if mark[2] >= CLOSED and mark[0] == experiment}
+    for mark in final:
+        if not may_overrule(world, history.owners[mark]):
+            raise Violation(f"what neighbours held as closed was overruled: {sorted(final)}")
+
+
+def on_disk(world: World, agent: str, experiment: str) -> set[Mark]:
+    """The rewards of decisions on the disks of an agent that are not superseded."""
+    marks: set[Mark] = set()
+    for site in world.sites.values():
+        if site.agent != agent:
+            continue
+        assert site.node is not None
+        running = site.node.experiment(experiment)
+        for key, decision in site.memory.decisions.items():
+            record = decision.record
+            if key[0] != experiment or is_superseded(world, site, running, key, record):
+                continue
+            marks |= marks_in(experiment, record.arm, sums_of_decision(record))
+    return marks
+
+
+def may_overrule(world: World, agent: str) -> bool:
+    """Whether two copies of an agent's disk can have been in use before one heard of the other.
+
+    Its rest ended before a neighbour had answered, a neighbour's disk was restored as well, it was
+    cloned, or its neighbours or experiments were others meanwhile.
+    """
+    sites = [site for site in world.sites.values() if site.agent == agent]
+    changed = any(what in ("unlink", "link", "experiments") for what, _, _ in world.plan.steps)
+    return (
+        any(site.went_on_alone for site in sites)
+        or len(world.restored_agents()) > 1
+        or len(sites) > 1
+        or changed
+    )
 
 
 def judge_counts(world: World, experiment: str, sums_by_arm: dict[str, Sums]) -> None:
     """No more decisions count, or are closed, than ever were, and all that are on disk.
 
-    But what was taken back of void decisions.
+    Nothing is open but what is open on a disk: no decision stays as a failure for ever.
     """
     least: Counter[tuple[str, int]] = Counter()
+    still_open: Counter[str] = Counter()
+    records = {}  # by key: two disks may have the same decision, if one is a clone
     for site in world.sites.values():
         assert site.node is not None
         running = site.node.experiment(experiment)
         for key, decision in site.memory.decisions.items():
             record = decision.record
-            sums = sums_of_decision(decision.record)
-            if key[0] != experiment:
-                continue
-            void = bool(site.put_back) and is_void(site, running, key, record)
-            least[record.arm, 3] += bool(sums[3]) and not (void and record.assumed is None)
-            least[record.arm, 2] += bool(sums[2]) and not void
+            superseded = running.agent.exchange.is_superseded(record.incarnation)
+            if key[0] == experiment and not superseded:
+                records[key] = record
+    for record in records.values():
+        sums = sums_of_decision(record)
+        least[record.arm, 3] += bool(sums[3])
+        least[record.arm, 2] += bool(sums[2])
+        still_open[record.arm] += bool(sums[3]) and not sums[2]
     for arm in {*sums_by_arm, *(arm for arm, _ in least)}:
         row = sums_by_arm.get(arm, (0, 0, 0, 0))
         place = (experiment, arm)
         for at, ever in ((3, world.history.counted[place]), (2, world.history.closed[place])):
-            if not least[arm, at] <= row[at] // PER_UNIT <= len(ever):
+            most = len(ever)
+            if not least[arm, at] <= row[at] // PER_UNIT <= most and not world.history.overruled:
                 raise Violation(
-                    f"all count {row} of {arm}, where {least[arm, at]} to {len(ever)} must be"
+                    f"all count {row} of {arm}, where {least[arm, at]} to {most} must be"
                 )
+        if (row[3] - row[2]) // PER_UNIT > still_open[arm] and leaves_nothing_open(world):
+            raise Violation(f"all count {row} of {arm}, where {still_open[arm]} are open")
 
 
 def judge_flows(world: World, experiment: str) -> None:

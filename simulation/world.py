@@ -20,11 +20,10 @@ from posse.live.store import Conflict, DecisionRecord, StoreError, schema
 from posse.live.store.file_lock import _open_locks
 from simulation import disk as disks
 from simulation.agents import FakeKeys, settings_of, shorten_periods
-from simulation.bits import Mark, bit_of, marks_in, sums_of_decision
+from simulation.bits import CONTEXT_BITS, MOST_BITS, Mark, bit_of, nth_bit
 from simulation.disk import Disk, Killed, Volume
-from simulation.freeze import FrozenProcess
 from simulation.history import Expiry, GivenReward, History, Key, KnownDecision, Memory, Violation
-from simulation.looking import check_sites, compare_disk
+from simulation.looking import check_sites, compare_disk, is_superseded
 from simulation.post import Letter, Mailbox, Post
 from simulation.schedule import Plan
 
@@ -40,20 +39,12 @@ class Backup:
     held: frozenset[Mark]
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A copy of a machine with its memory."""
-
-    backup: Backup
-    frozen: FrozenProcess
-    clock: float
-
-
 @dataclass
 class Site:
     """One agent's machine: its disk, its clock, its settings, and the process if it runs."""
 
     name: str
+    agent: str  # its agent's name: that of another site, if it is a twin
     disk: Disk
     neighbours: list[str]
     experiments: dict[str, tuple[str, ...]]  # its arms
@@ -64,14 +55,12 @@ class Site:
     node: Node | None = None
     memory: Memory = field(default_factory=Memory)
     backups: list[Backup] = field(default_factory=list)
-    snapshots: list[Snapshot] = field(default_factory=list)
     set_back: bool = False  # since it was last looked at
-    rewound: bool = False  # whether the process is another future of one that went on
     stale: bool = False  # whether a reload failed: the process runs by other settings
     silence: tuple[float | None, float | None] = (None, None)  # reward window and default reward
-    put_back: int = 0  # how often its disk, or its memory, was set back or lost
-    put_back_at: float = -1e18  # by its clock
-    jumped: bool = False  # whether its clock ever did
+    put_back: int = 0  # how often its disk was set back, lost or cloned
+    went_on_alone: bool = False  # whether it did after that, when a neighbour had not answered
+    was_down: bool = False  # whether it ever was without a process
 
 
 class World:
@@ -84,7 +73,7 @@ class World:
         self.post = Post()
         self.history = History()
         self.ids = 0
-        self.strict = False  # whether all have heard of all
+        self.most_bits = CONTEXT_BITS if plan.contexts else MOST_BITS
         self.logged = _Logged()
         self.sites: dict[str, Site] = {}
         for name in plan.names:
@@ -93,7 +82,7 @@ class World:
             disks.attach_disk(disk)
             experiments = dict.fromkeys(plan.experiments, plan.arms)
             silence = plan.window, plan.default_reward
-            self.sites[name] = Site(name, disk, near, experiments, silence=silence)
+            self.sites[name] = Site(name, name, disk, near, experiments, silence=silence)
         for site in self.sites.values():
             copy_template(site, plan)
             self.start_process(site)
@@ -125,7 +114,7 @@ class World:
             if site.disk.failed == failed:
                 raise Violation(f"{site.name} did not start: {error}") from error
             return False
-        site.rewound = site.stale = False
+        site.stale = False
         site.started = site.steady
         times = [decision.record.time for decision in site.memory.decisions.values()]
         site.newest = max([*times, -1e18])
@@ -136,7 +125,9 @@ class World:
         """A process of these settings on the disk of a site."""
 
         def open_mailbox(_: AgentSettings) -> Mailbox:
-            return Mailbox(site.name, self.post, lambda: site.disk.note_event("send", before=False))
+            return Mailbox(
+                site.agent, self.post, lambda: site.disk.note_event("send", before=False)
+            )
 
         node = assemble_node(
             settings,
@@ -152,17 +143,17 @@ class World:
     def shorten_periods(self, site: Site, node: Node) -> None:
         """Let everything that a process does periodically take fewer ticks."""
         for experiment in node.experiments.values():
-            shorten_periods(experiment.agent.exchange, lambda: site.clock)
+            shorten_periods(experiment.agent.exchange, self.plan.eager)
 
     def settings_of(self, site: Site, name: str | None = None) -> AgentSettings:
         """The settings of a site, under its name or another one."""
         return settings_of(
-            name or site.name,
+            name or site.agent,
             site.disk.path.name,
             tuple(site.neighbours),
             tuple(site.experiments.items()),
             *(self.plan.exchange, *site.silence, self.plan.remember),
-            *(self.plan.operators, self.plan.half_life),
+            *(self.plan.operators, self.plan.half_life, self.plan.contexts),
         )
 
     def is_running(self, site: Site) -> bool:
@@ -173,6 +164,7 @@ class World:
         """Stop a process as an operator does."""
         if site.node is not None and self.try_at_site(site, site.node.stop) is not Killed:
             site.node = None
+            site.was_down = True
             site.memory.mark_flushed()
             if site.disk.connections:
                 raise Violation(f"{site.name} stopped and left its file open")
@@ -187,6 +179,7 @@ class World:
         if site.node is not None:
             site.node.transport.close()
         site.node = None
+        site.was_down = True
         site.disk.release_files()
         for place in list(_open_locks):
             if place.path == site.disk.path:
@@ -211,6 +204,24 @@ class World:
             raise Violation(f"{site.name} logged: {self.logged.problems}")
         return result
 
+    # what the checker knows of sites
+
+    def has_twin(self, site: Site) -> bool:
+        """Whether another site runs an agent of the same name."""
+        return sum(other.agent == site.agent for other in self.sites.values()) > 1
+
+    def restored_agents(self) -> set[str]:
+        """The agents of which a disk was set back, lost or cloned."""
+        return {site.agent for site in self.sites.values() if site.put_back}
+
+    def has_bits(self, experiment: str, arm: str) -> bool:
+        """Whether there are rewards of an arm that nobody gave."""
+        return nth_bit(self.history.bits.get((experiment, arm), 0)) < self.most_bits
+
+    def context_of(self, decision: str) -> dict[str, bool] | None:
+        """The visitor of a decision, if visitors have contexts."""
+        return {"member": len(decision) % 2 == 0} if self.plan.contexts else None
+
     # what the application does
 
     def new_key(self, site: Site, experiment: str) -> Key:
@@ -227,7 +238,7 @@ class World:
 
         def send_request() -> DecisionRecord | None:
             with contextlib.suppress(Conflict):  # nothing is left to play
-                return experiment.decide(key[1], allowed)
+                return experiment.decide(key[1], allowed, self.context_of(key[1]))
             return None
 
         answer = self.try_at_site(site, send_request)
@@ -252,7 +263,7 @@ class World:
         experiment = site.node.experiment(key[0])
         decision = site.memory.decisions.get(key)
         if decision is not None and decision.record.settled is None:
-            self.history.given.add((key[0], decision.record.arm, bit_of(reward)))
+            self.history.give(site.agent, (key[0], decision.record.arm, bit_of(reward)))
         outcome = self.outcome_of(site, key, reward)
 
         def send_reward() -> object:
@@ -278,8 +289,6 @@ class World:
         decision = site.memory.decisions[key]
         closed = site.clock if self.outcome_of(site, key, reward).final else None
         record = replace(decision.record, reward=reward, settled=site.clock, closed=closed)
-        if site.rewound:
-            self.history.excused |= marks_in(key[0], record.arm, sums_of_decision(record))
         site.memory.decisions[key] = KnownDecision(record, made=decision.made)
         site.memory.since.add(key)
         site.memory.mark_flushed()
@@ -315,7 +324,8 @@ class World:
             window = experiment.reward_window.window
             rewarded = decision.record.settled is not None
             if rewarded if window is None else decision.record.time <= site.clock - window:
-                expiry = Expiry(experiment.reward_window.default_reward)
+                superseded = is_superseded(self, site, experiment, key, decision.record)
+                expiry = Expiry(experiment.reward_window.default_reward, superseded)
                 memory.maybe.setdefault(key, []).append(expiry)
                 self.history.may_close(key, decision.record)
         outcome = self.try_at_site(site, site.node.tick)
@@ -326,13 +336,18 @@ class World:
 
     def deliver_letter(self, letter: Letter | None) -> None:
         """Let a message arrive, if there is a process to take it."""
-        if letter is None or letter.receiver not in self.sites:
+        if letter is None:
             return
-        site = self.sites[letter.receiver]
+        groups = self.post.groups
+        if groups.get(letter.sender, 0) != groups.get(letter.receiver, 0):
+            return
+        for site in list(self.sites.values()):
+            if site.agent == letter.receiver:
+                self._deliver_to(site, letter)
+
+    def _deliver_to(self, site: Site, letter: Letter) -> None:
         node = site.node
-        if node is None or self.post.groups.get(letter.sender, 0) != self.post.groups.get(
-            site.name, 0
-        ):
+        if node is None:
             return
         failed = site.disk.failed
         failures = node.failures["receive"]
@@ -362,7 +377,7 @@ _templates: dict[tuple[str, str], bytes] = {}
 
 def copy_template(site: Site, plan: Plan) -> None:
     """Copy an empty store into place: creating one takes milliseconds."""
-    key = plan.exchange, site.name
+    key = plan.exchange, site.agent
     if key not in _templates:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder).resolve() / "new.db"

@@ -49,7 +49,7 @@ class FixedAnchor(Logistic):
     def observation_terms(self, rewards, at):
         """As of Logistic, around logit(rate)."""
         there = np.stack([np.full_like(rewards, LOG_ODDS), np.ones_like(rewards)])
-        return super().site(rewards, there)
+        return super().observation_terms(rewards, there)
 
 
 @dataclass(frozen=True, kw_only=True)

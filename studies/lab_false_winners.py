@@ -117,7 +117,7 @@ def _divergence(kind, p, q):
 
 
 @njit
-def _log_e(kind, n, total, x):
+def compute_log_e(kind, n, total, x):
     """`posse.stopping.log_e_value` of one arm at one mean."""
     top = -np.inf
     terms = 0.0
@@ -142,7 +142,7 @@ def _log_e(kind, n, total, x):
 
 
 @njit
-def _may_win(kind, n, total, n_arms, needed):
+def may_win(kind, n, total, n_arms, needed):
     """Whether upper bounds of the evidence let the arm of the highest mean win."""
     leader = 0
     best = -np.inf
@@ -162,8 +162,8 @@ def _may_win(kind, n, total, n_arms, needed):
     for k in range(n_arms):
         if k != leader:
             pooled = (total[leader] + total[k]) / (n[leader] + n[k])
-            bound = _log_e(kind, n[leader], total[leader], pooled)
-            if bound + _log_e(kind, n[k], total[k], pooled) < needed:
+            bound = compute_log_e(kind, n[leader], total[leader], pooled)
+            if bound + compute_log_e(kind, n[k], total[k], pooled) < needed:
                 return False
     return True
 
@@ -208,7 +208,7 @@ def play(kind, fraction, means, n, total, t, horizon, needed, naive, rng):
             if sure >= 0:
                 naive[0] = t
                 naive[1] = sure
-        if _may_win(kind, n, total, n_arms, needed):
+        if may_win(kind, n, total, n_arms, needed):
             return t, True
     return t, False
 

@@ -35,7 +35,7 @@ def play(kind, means, rounds, needed, rng, who, when, pulls, sums):
                 hops = min((i - j) % AGENTS, (j - i) % AGENTS)
                 counts += n[max(t - hops, 0), j]
                 totals += total[max(t - hops, 0), j]
-            if n_views < MOST and screen._may_win(kind, counts, totals, n_arms, needed):
+            if n_views < MOST and screen.may_win(kind, counts, totals, n_arms, needed):
                 who[n_views] = i
                 when[n_views] = t
                 pulls[n_views] = counts

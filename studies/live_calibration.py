@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import runpy
 from multiprocessing import Pool
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from posse import families, networks
 from posse.live.agent.evidence import SIGNS, Evidence
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 
 travel = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("travel.py"))))
 MEANS = np.array([0.5, 0.4, 0.3, 0.2, 0.1])
@@ -93,7 +94,7 @@ def study(runs=4000):
     wrong = []
     for exchange, n_agents in itertools.product(EXCHANGES, SIZES):
         with Pool() as pool:
-            jobs = [(exchange, n_agents, seed) for seed in range(runs // AT_ONCE)]
+            jobs = [(exchange, n_agents, seed) for seed in range(math.ceil(runs / AT_ONCE))]
             shares = np.concatenate(pool.starmap(coverage, jobs, chunksize=1), axis=2)
         for now, both in zip(TIMES, shares, strict=True):
             estimates = [

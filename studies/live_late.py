@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import runpy
 from multiprocessing import Pool
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from posse import families, networks
 from posse.live.agent.evidence import SIGNS, Evidence
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 
 travel = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("travel.py"))))
 RATES = np.array([0.02, 0.025, 0.03, 0.04])
@@ -115,7 +116,7 @@ def study(runs=2000):
     wrong = []
     for exchange, prior in itertools.product(EXCHANGES, PRIORS):
         with Pool() as pool:
-            jobs = [(exchange, prior, seed) for seed in range(runs // AT_ONCE)]
+            jobs = [(exchange, prior, seed) for seed in range(math.ceil(runs / AT_ONCE))]
             shares = np.concatenate(pool.starmap(coverage, jobs, chunksize=1), axis=1)
         for now, both in zip(TIMES, shares, strict=True):
             estimates = [estimate(values) for values in both.T]

@@ -4,27 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
 import posse
-
-NORMALS = np.random.default_rng(0).standard_normal((100, 20))
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Thompson sampling that counts a few samples in place of an integral, which nobody reads."""
-
-    scores = posse.ThompsonSampling.scores
-
-    def probabilities(self, belief, family, t, horizon):
-        """About right, as an agent demands, and none of them 0."""
-        n_arms = belief.shape[1]
-        spread = np.sqrt(family.posterior_variance(belief))
-        best = (family.posterior_mean(belief) + spread * NORMALS[:, :n_arms]).argmax(axis=1)
-        return (np.bincount(best, minlength=n_arms) + 1.0) / (len(NORMALS) + n_arms)
 
 
 class LiveNetwork:
@@ -42,7 +25,7 @@ class LiveNetwork:
             lambda: posse.Agent(
                 list(self.means),
                 family,
-                policy=Sampling(),
+                policy=posse.ThompsonSampling(),
                 exchange=exchange,
                 exchange_options={"draw": self.random.getrandbits},
                 reward_range=reward_range,

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from posse.live.exchange import Flows
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 
 live = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("live_network.py"))))
 

@@ -12,7 +12,7 @@ from scipy import integrate
 from scipy.special import betainc, betaln, ndtr, ndtri, stdtr, stdtrit
 
 from posse import best_arm, families
-from posse.best_arm import Race, evaluate_arms
+from posse.best_arm import MOST_KEPT, Cells, Race, evaluate_arms
 from posse.families import FAMILIES, Interval
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
@@ -221,8 +221,9 @@ def test_a_thousand_arms():
     np.testing.assert_allclose(one(belief), 1e-3, rtol=1e-7)
     belief = np.array([np.random.default_rng(22).uniform(0, 30, 1000), np.full(1000, 20.0)])
     assert np.abs(one(belief) - evaluate_arms(family, belief)[0]).max() < WITHIN
-    assert one._cells is not None
-    assert len(one._cells.half) < 100
+    cells = Cells(family, belief)
+    assert cells.size <= MOST_KEPT
+    assert len(cells.half) < 100
 
 
 def test_a_belief_that_may_change_is_not_taken_for_the_last_one():

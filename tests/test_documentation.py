@@ -113,7 +113,6 @@ def test_versions_of_formats_are_those_of_the_source():
     from posse.lab import storage
     from posse.lab.jobs import results_cache as digests
     from posse.live.agent import factory as fingerprints
-    from posse.live.exchange import layouts
     from posse.live.messaging import wire
     from posse.live.store import schema
 
@@ -122,7 +121,6 @@ def test_versions_of_formats_are_those_of_the_source():
     assert f"| {digests.VERSION}, hashed with the settings and the source |" in page
     assert f"`PRAGMA user_version` = {schema.VERSION} " in page
     assert f"first byte = {wire.VERSION} " in page
-    assert f"`layout` = {layouts.LAYOUT} " in page
     assert f"begins with `{fingerprints.VERSION}-` " in page
 
 
@@ -195,6 +193,7 @@ def test_tests_that_a_document_names_exist(document):
     "name",
     [
         *FAMILIES,
+        *families.VARIATIONAL,
         *families.CONTEXTUAL,
         *POLICIES,
         *ALGORITHMS,

@@ -51,9 +51,9 @@ def test_the_screen_lets_every_winner_pass(kind):
         evidence = posse.verdict(family, belief).evidence
         if evidence > 0:
             found += 1
-            assert here._may_win(kind, n, total, 3, evidence - 1e-6)
+            assert here.may_win(kind, n, total, 3, evidence - 1e-6)
             # and no other is far from it
-            assert not here._may_win(kind, n, total, 3, evidence + 0.2 + 1e-3 * evidence)
+            assert not here.may_win(kind, n, total, 3, evidence + 0.2 + 1e-3 * evidence)
     assert found > 5
 
 
@@ -64,6 +64,8 @@ def test_the_screen_computes_the_same_e_values():
             exact = posse.stopping.log_e_value(
                 family, (n * zero + total * (one - zero))[:, None], np.array([x])
             )
-            assert here._log_e(kind, n, total, x) == pytest.approx(float(exact[0, 0]), abs=1e-9)
+            assert here.compute_log_e(kind, n, total, x) == pytest.approx(
+                float(exact[0, 0]), abs=1e-9
+            )
     assert here.upper_bound(0, 2000) == pytest.approx(1 - 0.05 ** (1 / 2000))
     assert math.isclose(here.upper_bound(5, 5), 1.0)

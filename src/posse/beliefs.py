@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families import Model, get_family_name, is_contextual, require_plain_family
+from posse.families import (
+    Model,
+    get_family_name,
+    get_optional,
+    is_contextual,
+    require_plain_family,
+)
 from posse.randomness import FloatArray
 
 
@@ -43,7 +49,7 @@ def observe(
 
     contexts: those of the pulls, for a family such as `posse.families.Linear`.
     acted_on: the belief from which the arms were chosen, if it differs from the one to update;
-              rewards are linearised around it (`posse.families.Logistic`).
+              rewards are approximated at it (`posse.families.Logistic`, `StudentT`).
 
     >>> family = posse.families.Bernoulli()
     >>> belief = beliefs.prior(family, n_agents=2, n_arms=2)
@@ -75,16 +81,22 @@ def statistic(
 ) -> FloatArray:
     """Return what rewards add to the belief about the arms played at rate 1: (D, ...)."""
     if not is_contextual(family):
-        return require_plain_family(family).statistic(rewards)
+        plain: Any = require_plain_family(family)
+        if not get_optional(plain, "anchored"):
+            return np.asarray(plain.statistic(rewards))
+        return np.asarray(plain.statistic(rewards, at=_take_arms(belief, arms)[..., 0]))
     x = np.asarray(contexts, dtype=float)
     if x.ndim == belief.ndim:  # features of arms
         x = np.take_along_axis(x, arms[..., None, None], axis=-2)[..., 0, :]
     if not family.anchored:
         return family.statistic(rewards, x)
-    arm_belief = np.take_along_axis(
-        belief, get_belief_index(belief, arms)[None, ..., None], axis=-1
-    )
+    arm_belief = _take_arms(belief, arms)
     return family.statistic(rewards, x, family.at_context(arm_belief, x)[..., 0])
+
+
+def _take_arms(belief: FloatArray, arms: NDArray[np.integer]) -> FloatArray:
+    """Return the beliefs about the arms played: (D, ..., K), (...) -> (D, ..., 1)."""
+    return np.take_along_axis(belief, get_belief_index(belief, arms)[None, ..., None], axis=-1)
 
 
 def get_belief_index(belief: FloatArray, arms: NDArray[np.integer]) -> NDArray[np.integer]:

@@ -315,13 +315,16 @@ def _range_minima(
 
 def _product_of_others(factors: FloatArray) -> FloatArray:
     """Return the product over all other arms: (K, nodes) -> (K, nodes)."""
-    # products of the arms before and after; a division would fail where a factor is 0
+    # The products of the arms before, then those of the arms after; a division would fail where a
+    # factor is 0. Row by row: NumPy accumulates along the first axis at a fourth of the speed.
     product = np.empty_like(factors)
-    after = np.empty_like(factors)
-    product[0] = after[0] = 1.0
-    np.multiply.accumulate(factors[:-1], axis=0, out=product[1:])
-    np.multiply.accumulate(factors[:0:-1], axis=0, out=after[1:])
-    product *= after[::-1]
+    product[0] = 1.0
+    for k in range(1, len(factors)):
+        np.multiply(product[k - 1], factors[k - 1], out=product[k])
+    after = factors[-1].copy()
+    for k in range(len(factors) - 2, -1, -1):
+        product[k] *= after
+        after *= factors[k]
     return product
 
 

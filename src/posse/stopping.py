@@ -191,6 +191,8 @@ def explain_no_verdict(family: Family) -> str | None:
     """Return why the evidence of a family cannot prove a winner; None if it can."""
     if len(family.parameters) > 1:
         return "with a nuisance parameter beside the mean there is no martingale to stop by"
+    if get_optional(family, "anchored"):
+        return "its belief is an approximation, which is no martingale"
     if len(get_optional(family, "edges")):
         # E[exp(l)] exceeds 1 for a true mean that is not the centre of a cell.
         return "its belief is on a grid, and a true mean between grid points is not covered"

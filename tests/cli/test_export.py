@@ -49,7 +49,7 @@ def test_a_line_a_decision(capsys, path):
     assert first == {
         "experiment": "default", "site": None, "id": "first", "arm": "rød", "probability": 0.25,
         "allowed": None, "probabilities": None, "time": 0.0, "reward": 1.0, "settled": 10.0,
-        "silent": False, "assumed": None, "void": False, "context": None,
+        "silent": False, "assumed": None, "superseded": False, "context": None,
     }  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def newer(path):
         (lambda path: path.mkdir(), "there is no store"),
         (lambda path: path.write_text("not a database at all, really"), "is damaged"),
         (foreign, "not a store of Posse"),
-        (newer, "has schema 99 and this Posse reads schema 1"),
+        (newer, "has schema 99 and this Posse reads schema 2"),
     ],
 )
 def test_mistakes_are_one_line(capsys, tmp_path, make, words):

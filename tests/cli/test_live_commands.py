@@ -65,6 +65,11 @@ def test_an_agent_lives_and_ends_cleanly(agent, tmp_path, capsys):
     [
         ("name = 'x'", "arms is missing"),
         (AGENT.replace("bernoulli", "bernouli").format(socket="s"), "bernoulli"),
+        (AGENT.replace("bernoulli", "student_t").format(socket="s"), "did you mean 'student-t'?"),
+        (
+            AGENT.replace("bernoulli", "student-t").format(socket="s"),
+            "family 'student-t' is for the lab only, because live agents exchange sums of rewards",
+        ),
         (AGENT.replace("unix:{socket}", "0.0.0.0:80"), "http_token"),
         (AGENT.replace("insecure = true", "").format(socket="s"), "posse certs"),
     ],

@@ -130,6 +130,18 @@ print("nothing heavy")
     assert out.endswith("nothing heavy\n"), err
 
 
+def test_an_agent_process_has_no_parser_of_options_in_memory():
+    """Typer's pydantic takes 12 MB, for as long as the agent runs."""
+    program = (
+        "import sys; from posse.cli import main\n"
+        "try: main(['agent', 'missing.toml'])\n"
+        "except SystemExit as end: print(end.code, 'pydantic' in sys.modules)"
+    )
+    out, err = start("-c", program).communicate(timeout=60)
+    assert (out, err.count("\n")) == ("2 False\n", 1)
+    assert "missing.toml" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -56,7 +56,12 @@ class Agent:
     def experiments(self):
         sites = {"read": "alike", "alike": 0.1, "differ": f"sites differ (arm {LONG})",
                  "loss_alone": 0.1, "loss_shared": 0.01}  # fmt: skip
-        about = {"late_rewards": 10**7, "longest_lateness": 1e9, "void_rewards": 3, "sites": sites}
+        about = {
+            "late_rewards": 10**7,
+            "longest_lateness": 1e9,
+            "superseded_rewards": 3,
+            "sites": sites,
+        }
         about["rewards"] = 10**9
         return self._answer("experiments", {"experiments": dict.fromkeys(self.arms_of, about)})
 

@@ -158,6 +158,7 @@ def test_a_class_without_the_base_has_the_defaults():
     assert said.pop("variance")(np.ones(2)) is None
     assert callable(said.pop("site_unit"))
     assert said == {
+        "anchored": False,
         "assumption": "",
         "quantiles_cross_once": False,
         "kernel": None,

@@ -3,7 +3,7 @@
 import secrets
 import time
 
-from posse.live.exchange.layouts import DEFAULT
+from posse.live.exchange.messages import DEFAULT
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.experiment.reward_window import RewardWindow
 from posse.live.node import Node

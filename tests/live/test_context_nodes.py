@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from posse.live.agent.context_evidence import ExpansionPoint
-from posse.live.exchange.books import NOT_HERE_YET
-from posse.live.exchange.ledger import total
+from posse.live.exchange.evidence_sums import total
 from tests.live.several import Several, table
-from tests.live.visits import ARMS, RANGES, SCHEMA, TABLES, shop, visit
+from tests.live.visits import ARMS, RANGES, SCHEMA, TABLES, make_agent_evidence, shop, visit
 
 FAULTS = {"loss": 0.3, "duplication": 0.3, "delay": (0, 2)}
 
@@ -38,7 +37,7 @@ def test_late_rewards_at_contexts_are_exact_through_restarts_and_loss(kind, tmp_
             if reward != lowest:
                 one.reward(made.id, reward)
             met = ExpansionPoint(model.encode_context(context).x, -2.0)
-            row = model._evidence.quantize_reward(reward, model._generator, met)
+            row = make_agent_evidence(model).quantize_reward(reward, generator, met)
             counted.append({made.arm: row})
         for _ in range(30):
             world.tick()
@@ -50,11 +49,11 @@ def test_late_rewards_at_contexts_are_exact_through_restarts_and_loss(kind, tmp_
         if kind == "linear":  # every number, as it does not hang on what was believed
             assert held[0] == wanted
         for arm, row in held[0].items():
-            n = model._evidence.sums.n_sums
+            n = make_agent_evidence(model).sums.n_sums
             assert row[:n] == row[n : 2 * n]  # all is closed, and where it was begun is forgotten
             assert (row[0], row[-1]) == (wanted[arm][0], wanted[arm][-1])
         for node in world.nodes.values():
             assert node.experiment().audit().counted == 8
-            assert set(node.network()["refused"]) <= {NOT_HERE_YET}
+            assert not node.network()["refused"]
     finally:
         world.close()

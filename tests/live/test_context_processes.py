@@ -8,10 +8,9 @@ import pytest
 from posse.live import Client
 from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.demo import agent_settings, create_process_sites
-from posse.live.exchange.ledger import total
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT, total
 from tests.live.loopback import wait_until
-from tests.live.visits import ARMS, SCHEMA, TABLES, grams, shop, visit
+from tests.live.visits import ARMS, SCHEMA, TABLES, grams, make_agent_evidence, shop, visit
 
 VISITS = 45  # of each experiment
 KILLED = {15: 1, 30: 0}  # before which visit whom: the one in the middle, then an end
@@ -75,7 +74,7 @@ def test_three_agents_are_exact_under_kills(sites):
             assert not clients[site.name, each].update(decision.id, reward)
             model = models[each]
             met = ExpansionPoint(model.encode_context(context).x, -2.0)
-            row = model._evidence.quantize_reward(reward, model._generator, met)
+            row = make_agent_evidence(model).quantize_reward(reward, generator, met)
             rows[site.name, each].append({decision.arm: row})
 
     def held(each):

@@ -7,9 +7,8 @@ from contextlib import closing
 import pytest
 
 from posse.live.demo import create_process_sites
-from posse.live.exchange.epochs import shift_ledger
-from posse.live.exchange.ledger import from_plain, plus
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT, from_plain, plus
+from posse.live.exchange.half_life import shift_ledger
 from tests.live.loopback import wait_until
 
 HALF_LIFE, TICK, VISITS = 3.0, 0.03, 8

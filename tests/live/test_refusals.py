@@ -16,7 +16,7 @@ FOLDERS = "controls", "exchange", "experiment", "membership", "messaging"
 # a label that is returned, counted, or a constant
 COUNTED = re.compile(
     r"(?:return |else |refusal\(|refusals.add\(|refusals\[|refused\[|^[A-Z_]+ = |, | {16})"
-    r'"([a-z]+_[a-z_]+|malformed)"(?:\)?$| if | else |\] \+= |  #)',
+    r'"([a-z]+_[a-z_]+|malformed|superseded)"(?:\)?$| if | else |\] \+= |  #)',
     re.MULTILINE,
 )
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from posse import families
 from posse.live.agent.agent import Agent
+from posse.live.agent.factory import make_evidence
 
 ARMS = ["red", "green", "blue"]
 SCHEMA = {  # eight columns, with the intercept
@@ -41,6 +42,11 @@ def shop(kind="logistic", arms=ARMS, seed=1, **options):
     return Agent(arms, FAMILIES[kind], **options)
 
 
+def make_agent_evidence(agent):
+    """The whole-number evidence of an agent that exchanges origins."""
+    return make_evidence("origins", agent.family, agent.reward_range, None, agent.context)
+
+
 def reward_of(kind, generator):
     """A reward that the family can have."""
     return float(generator.random() < 0.3 if kind == "logistic" else generator.uniform(-2, 3))
@@ -60,7 +66,7 @@ def exchanged(agents, rounds=6):
 
 def grams(agent, quanta):
     """The Gram matrices of a row, of all and of closed decisions, in exact Python numbers."""
-    d, n = agent.family.features, agent._evidence.sums.n_sums
+    d, n = agent.family.features, make_agent_evidence(agent).sums.n_sums
     rows, columns = np.triu_indices(d)
     for last in (n, 2 * n):
         matrix = np.zeros((d, d), dtype=object)

@@ -221,3 +221,63 @@ def test_bernoulli_divergence_is_the_smallest_for_bounded_rewards() -> None:
             limit=200,
         )
         assert theory.kl_bernoulli(0.3, 0.6) < actual
+
+
+# Of an approximate belief from the exact posterior ---------------------------------------------
+
+GRID = families.Grid(lambda y, theta: -((y - theta) ** 2) / 2, lambda theta: theta, (-8, 8), 3000)
+
+
+def normal_alpha_divergence(mean, sd, other_mean, other_sd, alpha):
+    """In closed form, of N(mean, sd^2) and N(other_mean, other_sd^2)."""
+    between = alpha * other_sd**2 + (1 - alpha) * sd**2
+    distance = (mean - other_mean) ** 2 / (2 * between)
+    integral = sd ** (1 - alpha) * other_sd**alpha / math.sqrt(between)
+    return (1 - integral * math.exp(-alpha * (1 - alpha) * distance)) / (alpha * (1 - alpha))
+
+
+@pytest.mark.parametrize("alpha", [-1.0, -0.3, 0.5, 1.4, 2.0])
+def test_alpha_divergence_of_normal_beliefs(alpha):
+    means, sds = np.array([0.3, -0.2, 1.0]), np.array([0.4, 0.5, 0.5])
+    exact = -(((GRID.centres[:, None] - means) / sds) ** 2) / 2  # (G, 3)
+    belief = np.array([0.5, 1.0])[:, None] / np.full(3, 0.5) ** 2
+    found = theory.alpha_divergence(GRID, exact, families.Gaussian(), belief, alpha)
+    expected = [
+        normal_alpha_divergence(mean, sd, 0.5, 0.5, alpha)
+        for mean, sd in zip(means, sds, strict=True)
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("alpha", "order"), [(1.0, 1), (0.0, -1)])
+def test_alpha_divergence_has_the_limits_of_kullback_and_leibler(alpha, order):
+    exact = -(((GRID.centres - 0.3) / 0.4) ** 2) / 2
+    belief = np.array([0.5, 1.0]) / 0.5**2
+    p, q = (stats.norm(0.3, 0.4), stats.norm(0.5, 0.5))[::order]
+    expected, _ = integrate.quad(lambda x: p.pdf(x) * (p.logpdf(x) - q.logpdf(x)), -6, 6)
+    found, near = (
+        theory.alpha_divergence(GRID, exact, families.Gaussian(), belief, value)
+        for value in (alpha, alpha + 1e-6)
+    )
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert near == pytest.approx(expected, rel=1e-4)
+
+
+def test_alpha_divergence_of_equal_beliefs_is_0_and_of_thin_tails_infinite():
+    gaussian = families.Gaussian()
+    exact = -(GRID.centres**2) / 2
+    for alpha in (-1.0, 0.0, 0.5, 1.0, 2.0):
+        same = theory.alpha_divergence(GRID, exact, gaussian, np.array([0.0, 1.0]), alpha)
+        assert 0 <= same < 1e-12
+    thin = np.array([0.0, 1.0]) / 0.1**2
+    assert theory.alpha_divergence(GRID, exact, gaussian, thin, 2.0) == math.inf
+    assert theory.alpha_divergence(GRID, exact, gaussian, thin, 1.0) < math.inf
+
+
+def test_alpha_divergence_refuses_what_its_grid_does_not_hold():
+    gaussian, exact = families.Gaussian(), np.zeros(3000)
+    for belief in (np.array([0.0, 1e8]), np.array([20.0, 1.0])):  # too narrow, outside
+        with pytest.raises(ValueError, match="cells of exact do not resolve the belief, or its"):
+            theory.alpha_divergence(GRID, exact, gaussian, belief, 0.5)
+    with pytest.raises(ValueError, match="exact must be a family on a grid"):
+        theory.alpha_divergence(gaussian, np.ones(2), gaussian, np.ones(2), 0.5)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from posse import beliefs, policies, validation
 from posse.algorithms.algorithm import ArrivedRewards, Problem
-from posse.families import Model, is_contextual, require_plain_family
+from posse.families import Model, get_optional, is_contextual, require_plain_family
 from posse.policies import Policy, ThompsonSampling
 from posse.randomness import FloatArray, Randomness
 
@@ -39,9 +39,11 @@ class BayesianState:
         """The size of an observation: arm, reward, and with contexts the features of the arm.
 
         A linearised family sends the anchor too, so that all receivers compute the same statistic.
+        A variational family sends the statistic itself in place of the reward.
         """
         if not is_contextual(self.family):
-            return 2.0
+            anchored = get_optional(require_plain_family(self.family), "anchored")
+            return 1.0 + len(self.belief) if anchored else 2.0
         return 2.0 + self.family.features + self.family.anchored
 
     def with_belief(self, belief: FloatArray) -> BayesianState:
@@ -138,8 +140,12 @@ class TimedAlgorithm(BayesianAlgorithm):
         """Return the statistic (D,) that an open pull counts as; None if it counts as nothing."""
         if self.open != "count" or not np.isfinite(lowest) or is_contextual(family):
             return None
+        plain = require_plain_family(family)
+        # what an open pull added could not be taken back: the belief has changed since
+        if get_optional(plain, "anchored"):
+            return None
         with np.errstate(all="ignore"):  # the likelihood may be 0 there
-            statistic = require_plain_family(family).statistic(np.asarray(lowest, dtype=float))
+            statistic = plain.statistic(np.asarray(lowest, dtype=float))
         return statistic if np.isfinite(statistic).all() else None
 
     def _compute_delayed_evidence(

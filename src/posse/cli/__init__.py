@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -104,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with repeat_lost_interrupts():
-            code = app(words or ["--help"], prog_name="posse", standalone_mode=False)
+            code = _run_command(words or ["--help"])
     except _UsageError as error:
         code = _print_refusal(error.format_message())
     except UserError as error:
@@ -114,6 +115,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if code == INTERRUPTED:
         print("posse: interrupted", file=sys.stderr)
     sys.exit(code)
+
+
+def _run_command(words: list[str]) -> Any:
+    # An agent runs for months. Typer reads even one file name with pydantic, which would stay in
+    # its memory (12 MB), so the plain form of this command is read here.
+    if len(words) == 2 and words[0] == "agent" and not words[1].startswith("-"):
+        return agent.agent([Path(words[1])])
+    return app(words, prog_name="posse", standalone_mode=False)
 
 
 def _print_refusal(message: str) -> int:

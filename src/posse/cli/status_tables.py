@@ -251,7 +251,7 @@ class StatusTables:
 
 
 def describe_windows(arms: dict[str, dict[str, Any]], about: dict[str, Any]) -> Iterator[str]:
-    """Describe decisions and rewards that are not in the table: open, late or void."""
+    """Describe decisions and rewards that are not in the table: open, late or superseded."""
     open_counts = {
         name: (a.get("open_here", 0), a.get("open_in_network", 0)) for name, a in arms.items()
     }
@@ -275,8 +275,11 @@ def describe_windows(arms: dict[str, dict[str, Any]], about: dict[str, Any]) -> 
             "after the window had closed, and did not count"
             f"{': lengthen reward_window' if too_many else ''}"
         )
-    if void := about.get("void_rewards"):
-        yield f"void: {_format_count(void)} of decisions that were open in a restored store"
+    if superseded := about.get("superseded_rewards"):
+        yield (
+            f"superseded: {_format_count(superseded)} rewards of decisions that were open in a "
+            "restored store"
+        )
 
 
 def describe_verdict(verdict: dict[str, Any] | None) -> Iterator[str]:

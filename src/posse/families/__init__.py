@@ -1,4 +1,4 @@
-"""Reward families with conjugate beliefs, one file each; FAMILIES is the registry of names."""
+"""Reward families with their beliefs, one file each; FAMILIES is the registry of names."""
 
 from typing import Any
 
@@ -20,6 +20,7 @@ from posse.families.linear import Linear
 from posse.families.logistic import FARTHEST as FARTHEST
 from posse.families.logistic import Logistic
 from posse.families.logit_normal import LogitNormal
+from posse.families.mixture_of_normals import MixtureOfNormals
 from posse.families.optional_methods import (
     OptionalMethods,
     from_count_and_total,
@@ -27,6 +28,8 @@ from posse.families.optional_methods import (
     to_count_and_total,
 )
 from posse.families.poisson import Poisson
+from posse.families.student_t import StudentT
+from posse.families.variational import Variational
 
 FAMILIES: dict[str, Any] = {
     "bernoulli": Bernoulli,
@@ -38,12 +41,16 @@ FAMILIES: dict[str, Any] = {
     "grid": Grid,
 }
 
+# Families without conjugate posteriors: a reward adds what depends on the belief that it met.
+VARIATIONAL: dict[str, Any] = {"student-t": StudentT, "mixture-of-normals": MixtureOfNormals}
+
 # Families whose beliefs are evaluated at a context; all others ignore contexts.
 CONTEXTUAL: dict[str, Any] = {"linear": Linear, "logistic": Logistic}
 
 __all__ = [
     "CONTEXTUAL",
     "FAMILIES",
+    "VARIATIONAL",
     "Bernoulli",
     "Bounded",
     "ContextualFamily",
@@ -56,8 +63,11 @@ __all__ = [
     "Linear",
     "Logistic",
     "LogitNormal",
+    "MixtureOfNormals",
     "OptionalMethods",
     "Poisson",
+    "StudentT",
+    "Variational",
     "from_count_and_total",
     "get_optional",
     "is_contextual",

@@ -76,7 +76,7 @@ class LogitNormal(OptionalMethods):
     def _expected_power(self, belief: FloatArray, power: int) -> FloatArray:
         from scipy.special import expit
 
-        scores, weights = _hermite_nodes()
+        scores, weights = hermite_nodes()
         shift, precision = belief[..., None]
         values = expit(shift / precision + scores / np.sqrt(precision))
         return np.asarray(values**power @ weights)
@@ -120,7 +120,7 @@ class LogitNormal(OptionalMethods):
 
 
 @cache
-def _hermite_nodes() -> tuple[FloatArray, FloatArray]:
+def hermite_nodes() -> tuple[FloatArray, FloatArray]:
     """Return nodes and weights of Gauss-Hermite quadrature: E f(z) = sum of weights f(nodes)."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
     return nodes, weights / math.sqrt(2 * math.pi)

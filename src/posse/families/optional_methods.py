@@ -28,6 +28,8 @@ class OptionalMethods:
     quantiles_cross_once: whether the quantile functions of any two beliefs cross at most once,
     which holds if the log-ratio of two densities has at most two zeros. `RandUCB` needs it to
     compute its propensities (the probability of each choice).
+    anchored: whether what a reward adds depends on the belief about the arm that it met. Then
+    `posse.beliefs` calls `statistic(rewards, at)` with that belief, at: (D, ...) (`Variational`).
     assumption: the assumption of `posse.verdict` beside the range of rewards, in words.
 
     A family may also have `posterior_variance(belief)`, which `TopTwo` uses; without it the middle
@@ -38,6 +40,7 @@ class OptionalMethods:
     kernel: ClassVar[str | None] = None
     reward_kernel: ClassVar[str | None] = None
     quantiles_cross_once: ClassVar[bool] = False
+    anchored: ClassVar[bool] = False
     assumption: ClassVar[str] = ""
 
     @property

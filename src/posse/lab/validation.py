@@ -30,7 +30,15 @@ from posse.algorithms import (
 )
 from posse.bandits import DELAYS, DRIFTS, AnyBandit, ContextualBandit, UniformMeans
 from posse.families import CONTEXTUAL as CONTEXTUAL_FAMILIES
-from posse.families import FAMILIES, Grid, Model, check_family, get_family_name, is_contextual
+from posse.families import (
+    FAMILIES,
+    VARIATIONAL,
+    Grid,
+    Model,
+    check_family,
+    get_family_name,
+    is_contextual,
+)
 from posse.lab.reference import simulate_block
 from posse.lab.simulation import (
     Job,
@@ -87,7 +95,7 @@ def _has_user_parts(simulation: Simulation) -> bool:
 
 def _is_library_family(family: Any) -> bool:
     """Whether all code of a family is the library's; a Grid calls functions of the user."""
-    ours = (*FAMILIES.values(), *CONTEXTUAL_FAMILIES.values())
+    ours = (*FAMILIES.values(), *VARIATIONAL.values(), *CONTEXTUAL_FAMILIES.values())
     return type(family) in ours and not isinstance(family, Grid)
 
 

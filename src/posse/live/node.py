@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any
 from posse.live.agent import Agent
 from posse.live.controls import Control, ControlMessage
 from posse.live.counters import Counts
-from posse.live.exchange.layouts import DEFAULT
-from posse.live.exchange.ledger import Ledger
-from posse.live.exchange.messages import FlowsMessage, OriginsMessage
+from posse.live.exchange import DEFAULT, FlowsMessage, Ledger, OriginsMessage
 from posse.live.experiment import Kind, LiveExperiment
 from posse.live.membership import (
     SIGNATURE_INVALID,

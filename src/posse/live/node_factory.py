@@ -10,8 +10,7 @@ from pathlib import Path
 from posse.live.agent import Agent
 from posse.live.config import AgentSettings
 from posse.live.controls import Controls
-from posse.live.exchange.epochs import lasting_clock
-from posse.live.exchange.examine import Sign, Verify
+from posse.live.exchange import Sign, Verify, lasting_clock
 from posse.live.experiment import LiveExperiment, RewardWindow
 from posse.live.messaging import Transport
 from posse.live.security import (

@@ -78,15 +78,6 @@ REFUSALS = {
     "exchange_mismatch": (
         "A neighbour runs the other `exchange`. Give all agents of the experiment the same one."
     ),
-    "sequence_regressed": (
-        "An origin sends less than it sent before: its store was restored from an older "
-        "copy. It recovers by itself; investigate if the number grows for hours."
-    ),
-    "rewards_before_decisions": (
-        "An entry corrects decisions of another entry that has not arrived yet. This is "
-        "usual after a join or a restore, and the neighbour sends the entry again. No "
-        "action, unless the number grows for hours."
-    ),
     "epoch_ahead_of_clock": (
         "With `half_life`: a neighbour's clock is more than one half-life ahead of this "
         "one. Set the clocks (NTP)."
@@ -96,31 +87,18 @@ REFUSALS = {
         "and the agent does not follow it. Set the clock back, or restart the agent if the "
         "new time is right."
     ),
-    "overlap_quota_exceeded": (
-        "After this agent's store was restored, neighbours returned an entry of this agent "
-        "that no longer fits: too many incarnations, or sums too large. Give this agent a "
-        "new store."
-    ),
     "evidence_full": (
-        "Flows only: the sum of an arm's rewards reached the largest number of a message; "
-        "further rewards are answered and no longer counted. Start a new experiment."
+        "The sum of an arm's rewards reached the largest number of a message; further rewards "
+        "are answered and no longer counted. Start a new experiment."
     ),
-    "ambiguous_overlap": (
-        "An entry overlaps evidence that is already counted, and this agent cannot know by "
-        "how much. The store of the origin was restored from a copy. The refusals end when "
-        "the origin sends its next entry."
-    ),
-    "experiment_mismatch": (
-        "An entry signed for one experiment was sent in another. The neighbour lies or "
-        "has a fault: report it."
+    "superseded": (
+        "Evidence of an own decision was dropped, because neighbours hold more of the process "
+        "that made it: the store of this agent was restored from a copy. No action: nothing "
+        "counts twice."
     ),
     "unknown_experiment": (
         "A neighbour runs an experiment that this agent does not. No action, unless this "
         "agent should run it."
-    ),
-    "layout_mismatch": (
-        "A neighbour passes on an entry of a release with another entry format. Run the "
-        "same Posse everywhere."
     ),
     "certificate_missing": (
         "A message came without a certificate of its sender, or no authority trusted here "

@@ -25,7 +25,7 @@ from posse.bandits import (
     SiteMeans,
 )
 from posse.contexts import Contexts
-from posse.families import CONTEXTUAL, FAMILIES, ContextualFamily, Family, Model
+from posse.families import CONTEXTUAL, FAMILIES, VARIATIONAL, ContextualFamily, Family, Model
 from posse.import_strings import import_object
 from posse.networks import GRAPHS, Network
 from posse.policies import POLICIES, Policy
@@ -96,9 +96,9 @@ def _decode_network(data: Any) -> Network:
 
 _DECODER = Decoder(
     {
-        Family: partial(_decode_entry, FAMILIES),
+        Family: partial(_decode_entry, FAMILIES | VARIATIONAL),
         ContextualFamily: partial(_decode_entry, CONTEXTUAL),
-        Model | None: partial(_decode_entry, FAMILIES | CONTEXTUAL),
+        Model | None: partial(_decode_entry, FAMILIES | VARIATIONAL | CONTEXTUAL),
         Policy: partial(_decode_entry, POLICIES),
         Algorithm: partial(_decode_entry, ALGORITHMS | algorithms.CONTEXTUAL),
         Network: _decode_network,

@@ -31,7 +31,7 @@ from posse.bandits import (
     SiteMeans,
 )
 from posse.contexts import Contexts
-from posse.families import CONTEXTUAL, FAMILIES, ContextualFamily, Family
+from posse.families import CONTEXTUAL, FAMILIES, VARIATIONAL, ContextualFamily, Family
 from posse.import_strings import (
     REPR_ONLY,
     encode_fields,
@@ -46,7 +46,7 @@ from posse.validation import FrozenArray
 
 # All registries whose entries files name by a word; other classes are import strings.
 REGISTRIES: tuple[dict[str, Any], ...] = (
-    *(FAMILIES, CONTEXTUAL, POLICIES, ALGORITHMS, algorithms.CONTEXTUAL),
+    *(FAMILIES, VARIATIONAL, CONTEXTUAL, POLICIES, ALGORITHMS, algorithms.CONTEXTUAL),
     *(MEANS, DRIFTS, DELAYS, WEIGHTS, CONTEXTS),
 )
 

@@ -126,7 +126,8 @@ def _validate_bandit(bandit: Any) -> FloatArray:
         if getattr(bandit, name) is not None:
             raise ValueError(f"predicted_regret needs a bandit without {name}")
     means = np.array(bandit.means)
-    if get_optional(family, "powers") != (1,) or family.variance(means) is None:
+    linear = get_optional(family, "powers") == (1,)
+    if not linear or get_optional(family, "variance")(means) is None:
         raise ValueError(
             "predicted_regret needs rewards whose variance the mean determines, which family "
             f"{get_family_name(family)!r} does not have"

@@ -158,7 +158,7 @@ export const notes = (view) => {
     made.push(note("partly", "Site differs", bdi(each.site), `: ${unit.value(here)} ${unit.of} with `, bdi(each.arm), `, elsewhere ${unit.value(each.elsewhere)}. `, made.some((one) => one.textContent.startsWith("Site differs")) ? "" : advice));
   }
   const apart = balance(view.audit);
-  if (apart > 0) made.push(note("partly", `${whole(apart)} apart`, `Neighbours hold ${plural(apart, "decision")} of this agent that its disk had lost: the store was restored from a copy, or is new. Nothing is missing; decisions that were open in the copy are void.`));
+  if (apart > 0) made.push(note("partly", `${whole(apart)} apart`, `Neighbours hold ${plural(apart, "decision")} of this agent that its disk had lost: the store was restored from a copy, or is new. Nothing is missing; decisions that were open in the copy are superseded.`));
   if (apart < 0) made.push(note("bad", `${whole(-apart)} apart`, `${plural(-apart, "decision")} that this agent counted are missing in its evidence: see its log.`));
   const { late_rewards: missed, rewards, longest_lateness: longest } = view.experiment;
   if (missed >= 10 && missed > 0.03 * (rewards + missed)) made.push(note("partly", "Late", `${whole(missed)} of ${whole(rewards + missed)} rewards (${percent(missed / (rewards + missed), 1)}) came after the window of ${duration(view.experiment.reward_window ?? 0)}, the latest by ${duration(longest)}, and did not count: lengthen `, h("code", {}, "reward_window"), "."));

@@ -59,7 +59,8 @@ def test_a_cluster_of_which_a_worker_is_killed_gives_what_one_process_gives(
     ]
     there, here = PartStore(tmp_path / "there"), PartStore(tmp_path / "here")
     with executors.dask_cluster(address) as executor:
-        executor._client.wait_for_workers(2, timeout=300)
+        with pytest.importorskip("distributed").Client(address) as client:
+            client.wait_for_workers(2, timeout=300)
         assert executors.count_slots(executor) == 2
 
         with monkeypatch.context() as patch:

@@ -1,5 +1,6 @@
 """One agent without I/O, and some of them in a loop: the simplest network."""
 
+import gc
 import json
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import stats
 import posse
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.agent.posterior import MOST_SUBSETS
+from posse.live.agent.posterior import MOST_SUBSETS, ArmSubset
 from posse.summary import probability_best
 
 ARMS = ["red", "green", "blue"]
@@ -94,7 +95,6 @@ def test_the_probability_of_a_decision_is_that_of_choosing_it():
     for arm, rewards in {"red": [1, 1, 0], "green": [1, 0], "blue": [0]}.items():
         for reward in rewards:
             one.learn(arm, reward)
-            one._decisions.clear()
     expected = probability_best(families.Bernoulli(), one.belief)
     decisions = [one.pull() for _ in range(4000)]
     for k, arm in enumerate(ARMS):
@@ -199,7 +199,7 @@ def test_state_survives(exchange):
     for _ in range(5):
         one.update(one.pull(), 1)
     again = agent(exchange, seed=9)
-    again.restore(json.loads(json.dumps(one.state())), clean=True)
+    again.restore(json.loads(json.dumps(one.state())))
     np.testing.assert_array_equal(again.belief, one.belief)
     other = Agent(ARMS, families.Bernoulli(2, 2), exchange=exchange)
     with pytest.raises(ValueError, match="another"):
@@ -241,9 +241,9 @@ def test_rounds_are_counted_across_processes(exchange):
     rounds = []
 
     class Noting(posse.BayesUCB):
-        def scores(self, belief, family, t, horizon, generator):
+        def probabilities(self, belief, family, t, horizon):
             rounds.append(t)
-            return super().scores(belief, family, t, horizon, generator)
+            return super().probabilities(belief, family, t, horizon)
 
     def make():
         return posse.Agent(
@@ -331,9 +331,9 @@ def test_every_decision_of_a_batch_is_a_round():
     rounds = []
 
     class Noting(posse.BayesUCB):
-        def scores(self, belief, family, t, horizon, generator):
+        def probabilities(self, belief, family, t, horizon):
             rounds.append(t)
-            return super().scores(belief, family, t, horizon, generator)
+            return super().probabilities(belief, family, t, horizon)
 
     one = agent(policy=Noting())
     rounds.clear()  # of the trial of a policy
@@ -342,18 +342,25 @@ def test_every_decision_of_a_batch_is_a_round():
     assert rounds == [1, 2, 3, 4]
     with_batches = taught()
     with_batches.choose_many([None] * 5)
-    assert with_batches._rounds == 12 + 5  # 12 own rewards, and the batch
+    assert with_batches.count_rounds() == 12 + 5  # 12 own rewards, and the batch
 
 
-def test_scores_of_ones_own_are_not_drawn_in_batches():
-    """A subclass need not know beliefs of many decisions, (D, n, K)."""
+def test_a_policy_of_ones_own_is_asked_at_every_round():
+    """Scores that are not marked as timeless may depend on the round, and so the probabilities."""
+    rounds = []
 
     class Own(posse.ThompsonSampling):
         def scores(self, belief, family, t, horizon, generator):
-            assert belief.shape == (2, 3)
             return super().scores(belief, family, t, horizon, generator)
 
-    assert len(agent(policy=Own()).choose_many([None] * 7)) == 7
+        def probabilities(self, belief, family, t, horizon):
+            rounds.append(t)
+            return super().probabilities(belief, family, t, horizon)
+
+    one = agent(policy=Own())
+    rounds.clear()  # of the trial of a policy
+    assert len(one.choose_many([None] * 7)) == 7
+    assert rounds == [1, 2, 3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
@@ -390,7 +397,7 @@ def test_what_is_kept_is_given_up_when_evidence_changes(exchange):
     held = one.belief
     assert held is one.belief  # kept, and nobody can change it
     assert not held.flags.writeable
-    one.restore(before, clean=True)
+    one.restore(before)
     assert one.belief.sum() < held.sum()
     check()
     one.restore(empty)
@@ -398,19 +405,27 @@ def test_what_is_kept_is_given_up_when_evidence_changes(exchange):
     check()
 
 
+def count_subsets():
+    """Count the sets of arms in memory, of all agents."""
+    gc.collect()
+    return sum(isinstance(item, ArmSubset) for item in gc.get_objects())
+
+
 def test_few_subsets_are_kept():
     """A caller that allows another set of arms each time does not fill the memory."""
     names = [f"arm {k}" for k in range(9)]
+    before = count_subsets()
     one = Agent(names, families.Bernoulli(), seed=2)
     subsets = [[n for k, n in enumerate(names) if mask >> k & 1] for mask in range(1, 512)]
     assert all(one.choose(subset)[0] in subset for subset in subsets)
-    assert len(one._posteriors._subsets) == MOST_SUBSETS
+    assert count_subsets() - before == MOST_SUBSETS
     assert one.choose(subsets[0]) == ("arm 0", 1.0)
     many = [f"arm {k}" for k in range(1000)]
+    before = count_subsets()
     large = Agent(many, families.Gaussian(), reward_range=(0, 1), seed=3)
     for first in range(4):
         large.choose(many[first:])
-    assert len(large._posteriors._subsets) == 2
+    assert count_subsets() - before == 2
 
 
 def test_it_says_with_which_probability_it_plays_each_arm_and_draws_nothing():

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from posse import networks
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.agent.factory import make_evidence
+from posse.live.exchange.evidence_sums import PER_UNIT
 
 STUDIES = Path(__file__).parents[3] / "studies"
 here = SimpleNamespace(**runpy.run_path(str(STUDIES / "live_calibration.py")))
@@ -46,18 +47,19 @@ def test_arrays_hold_what_real_agents_hold(exchange, n_agents, rounds):
     real = here.travel.live.LiveNetwork(
         network, here.MEANS, here.FAMILY, exchange, seed=3, reward_range=here.REWARD_RANGE
     )
+    held_by_agents = make_evidence(exchange, here.FAMILY, here.REWARD_RANGE, None)
     agents = list(real.agents.values())
     arrays = here.travel.TRAVEL[exchange](network, [agent.exchange.identity for agent in agents])
     shape = (n_agents, len(here.MEANS), len(evidence.bounds))
     before = np.zeros(shape)
     for _ in range(rounds):
         real.round()
-        own = array([closed(agent, agent.exchange.own()) for agent in agents], shape)
+        own = array([closed(held_by_agents, agent.exchange.own()) for agent in agents], shape)
         held = arrays.step(own - before)
         before = own
     # a step of flows is whole quanta, and an agent's evidence N times as much
     within = 0.0 if exchange == "origins" else 4 * rounds * n_agents / PER_UNIT
-    expected = array([closed(agent, agent.exchange.evidence()) for agent in agents], shape)
+    expected = array([closed(held_by_agents, agent.exchange.evidence()) for agent in agents], shape)
     np.testing.assert_allclose(held, expected, rtol=0.0, atol=within)
     shown, acted_on = here.intervals(evidence, held)
     for i, agent in enumerate(agents[:4]):
@@ -68,9 +70,9 @@ def test_arrays_hold_what_real_agents_hold(exchange, n_agents, rounds):
         np.testing.assert_allclose(ends, acted_on[:, i], atol=1e-3)
 
 
-def closed(agent, ledger):
+def closed(evidence, ledger):
     """The part of closed decisions, which is all of it."""
-    return {arm: agent._evidence.closed_part(quanta) for arm, quanta in ledger.items()}
+    return {arm: evidence.closed_part(quanta) for arm, quanta in ledger.items()}
 
 
 def array(ledgers, shape):

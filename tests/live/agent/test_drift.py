@@ -6,9 +6,10 @@ import pytest
 from posse import beliefs, families
 from posse.families import FAMILIES
 from posse.live.agent.agent import Agent
+from posse.live.agent.factory import make_evidence
 from posse.live.config.agent_settings import settings_from_data
 from posse.live.config.experiment_settings import experiment_from_data
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 from tests.live.several import Several, table
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
@@ -41,7 +42,10 @@ def test_the_belief_is_the_labs_which_fades_every_round(live, typical_means, exc
         belief = beliefs.observe(belief, np.array([arm]), np.array([reward]), live, 1.0)
         at(agent, float(now)).learn("ab"[arm], reward)
     # whole quanta of each power, in units of its largest value
-    size = np.abs(agent._evidence.sums.linear).sum(axis=1) * max(1.0, *np.abs(rewards)) ** 2
+    size = (
+        np.abs(make_evidence(exchange, live, ends, None).sums.linear).sum(axis=1)
+        * max(1.0, *np.abs(rewards)) ** 2
+    )
     near = 2.0**-20 * len(rewards) * size[:, None]
     assert np.all(np.abs(agent.belief - belief[:, 0]) <= near + 1e-9 * np.abs(belief[:, 0]))
 

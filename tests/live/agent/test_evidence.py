@@ -5,10 +5,10 @@ import pytest
 
 from posse import beliefs, families
 from posse.effective_samples import effective_pulls
-from posse.families import FAMILIES, Interval
+from posse.families import FAMILIES, VARIATIONAL, Interval
 from posse.live.agent.agent import Agent
 from posse.live.agent.evidence import CAUTION, REQUIRED_METHODS, SIGNS, Evidence
-from posse.live.exchange.quanta import PER_UNIT, to_quanta
+from posse.live.exchange.evidence_sums import PER_UNIT, to_quanta
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
 
@@ -101,6 +101,12 @@ def test_agents_of_every_family_pool_their_rewards(live, rewards, exchange):
     for agent in agents.values():
         np.testing.assert_allclose(agent.belief[:, 0], posterior(live, rewards), rtol=1e-3)
         np.testing.assert_array_equal(agent.belief[:, 1], live.prior())
+
+
+@pytest.mark.parametrize("name", VARIATIONAL)
+def test_a_variational_family_is_refused_with_its_reason(name, example_of):
+    with pytest.raises(ValueError, match=f"^family '{name}' is for the lab only, because live "):
+        Evidence.for_family(example_of(VARIATIONAL[name]), (0, 1))
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in LIVE])

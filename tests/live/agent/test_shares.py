@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import integrate, stats
 
 import posse
 from posse import families
@@ -325,13 +325,10 @@ def test_every_policy_is_honest_about_every_family(policy, family):
 
 
 def test_an_arm_whose_probability_is_too_small_to_be_told_is_not_played():
-    """Nobody can weigh a decision of probability 0."""
+    """Nobody can weigh a decision of probability 0, so the scores of a round do not decide."""
 
     class Rounding(posse.ThompsonSampling):
-        drawn = 0
-
         def scores(self, belief, family, t, horizon, generator):
-            Rounding.drawn += t != 10
             return np.array([0.0, 0.0, 0.0, 1.0]) if t != 10 else family.sample_mean(
                 belief, generator
             )  # fmt: skip
@@ -343,5 +340,26 @@ def test_an_arm_whose_probability_is_too_small_to_be_told_is_not_played():
 
     one = Agent(ARMS, families.Bernoulli(), policy=Rounding(), seed=3)
     choices = one.draw_choices([None] * 9)
-    assert Rounding.drawn == 9
     assert {(each.arm, each.probability) for each in choices} == {("red", 0.5), ("green", 0.5)}
+
+
+def test_thompson_sampling_draws_by_the_integral_of_being_the_best():
+    """Chi-square of 4000 decisions against SciPy's quadrature, with a belief that changes."""
+    one = taught(pulls=40)
+    alpha, beta = one.belief
+
+    def integrand(x, arm):
+        others = [stats.beta.cdf(x, alpha[j], beta[j]) for j in range(4) if j != arm]
+        return stats.beta.pdf(x, alpha[arm], beta[arm]) * np.prod(others)
+
+    best = [integrate.quad(integrand, 0, 1, (arm,), epsabs=1e-12)[0] for arm in range(4)]
+    choices = one.draw_choices([None] * 3000)
+    choices += [each for _ in range(1000) for each in one.draw_choices([None])]
+    np.testing.assert_allclose(choices[0].probabilities, best, atol=1e-7)
+    assert all(each.probability == each.probabilities[ARMS.index(each.arm)] for each in choices)
+    counts = [sum(each.arm == arm for each in choices) for arm in ARMS]
+    assert stats.chisquare(counts, np.array(best) / sum(best) * 4000).pvalue > 1e-6
+    for _ in range(40):  # the law follows the belief at once
+        one.learn("new", 0.0)
+    (choice,) = one.draw_choices([None])
+    assert choice.probabilities[3] < 0.01 < best[3]

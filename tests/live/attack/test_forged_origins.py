@@ -10,10 +10,8 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.exchange import Entry, OriginsMessage
-from posse.live.exchange.layouts import signed_bytes
-from posse.live.exchange.messages import FlowsMessage
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange import PER_UNIT, Entry, FlowsMessage, OriginsMessage
+from posse.live.exchange.messages import signed_bytes
 from posse.live.messaging.transport.zenoh import ZenohTransport
 from posse.live.messaging.wire import Codec
 from posse.live.security import certificates
@@ -108,13 +106,16 @@ def test_no_forged_entry_gets_in(link, folder, tmp_path):
         return replace(entry, signature=make_signer(files)(content))
 
     certificates.create_authority(tmp_path / "other")
-    honest = signed(Entry("honest", 1, 3, TRUE), CertificateFiles.in_folder(folder, "honest"))
-    lie = Entry("honest", 1, 4, FALSE)
+    true = Entry.from_ledger(("honest", 1), (2, 3, 5), TRUE)
+    honest = signed(true, CertificateFiles.in_folder(folder, "honest"))
+    lie = Entry.from_ledger(("honest", 1), (50, 4, 5), FALSE)
     whole = make_signer(CertificateFiles.in_folder(folder, "mallory"))(b"")
     der = whole[4:-64]
     forgeries = {
-        "altered": replace(honest, evidence=FALSE),
-        "with another number": replace(honest, seq=4),
+        "altered": replace(honest, numbers=lie.numbers),
+        "with another version": replace(honest, version=(2, 4, 5)),
+        "with other arms": replace(honest, arms=("green",)),
+        "as a base": replace(honest, incarnation=0, covers=(1,)),
         "in another incarnation": replace(honest, incarnation=2),
         "invented": lie,
         "a replayed signature": replace(lie, signature=honest.signature),
@@ -127,7 +128,8 @@ def test_no_forged_entry_gets_in(link, folder, tmp_path):
         ),
         "for another network": signed(lie, CertificateFiles.in_folder(folder, "honest"), "another"),
         "as the victim itself": signed(
-            Entry("victim", 1, 9, FALSE), CertificateFiles.in_folder(folder, "mallory")
+            Entry.from_ledger(("victim", 1), (50, 9, 5), FALSE),
+            CertificateFiles.in_folder(folder, "mallory"),
         ),
         "the certificate of one, the signature of another": replace(
             lie,
@@ -162,7 +164,7 @@ def test_what_was_signed_outlives_the_certificate(link, folder):
     """An entry says nothing of when it was signed, and must be believed when its agent is gone."""
     world = link()
     files = issue_for(folder, "honest", timedelta(seconds=-10), "long-gone")
-    entry = Entry("honest", 1, 3, TRUE)
+    entry = Entry.from_ledger(("honest", 1), (2, 3, 5), TRUE)
     content = signed_bytes(world.node.agent.fingerprint, entry)
     world.tell_entry(replace(entry, signature=make_signer(files)(content)))
     wait_until(lambda: world.node.evidence()["held"] == TRUE)

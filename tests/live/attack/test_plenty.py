@@ -1,5 +1,6 @@
 """A certified neighbour that says too much: nobody's memory fills, nobody's voice is lost."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -7,10 +8,8 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.exchange import Entry, Flows, Origins, OriginsMessage
-from posse.live.exchange.messages import FlowsMessage
-from posse.live.exchange.origins import LARGEST_ORIGIN
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange import PER_UNIT, Entry, Flows, FlowsMessage, Origins, OriginsMessage
+from posse.live.exchange.origin_validation import LARGEST_ORIGIN
 from posse.live.messaging.transport import MAX_BYTES
 from posse.live.messaging.wire import Codec
 
@@ -30,18 +29,22 @@ def flood(agent, entries):
         agent.receive("liar", OriginsMessage("f", tuple(entries[at : at + 100]), (), False), 1.0)
 
 
-def wide(nth, arms, length=20):
+def entry(origin, incarnation, evidence):
+    return Entry.from_ledger((origin, incarnation), (1, 1, 1), evidence)
+
+
+def wide(nth, arms, length=20, origin="liar"):
     """An entry of the liar with many arms, which its pulls allow."""
-    return Entry("liar", nth, 1, {f"{nth} {arm} ".ljust(length, "x"): ONE for arm in range(arms)})
+    return entry(origin, nth, {f"{nth} {arm} ".ljust(length, "x"): ONE for arm in range(arms)})
 
 
 @pytest.mark.parametrize("arms", [1, 1000])
 def test_one_origin_fills_no_memory_and_takes_no_ones_place(arms):
     agent = origins("me", "liar", "friend")
-    flood(agent, [wide(nth, arms) for nth in range(7_000 if arms == 1 else 60)])
+    flood(agent, [wide(nth, arms) for nth in range(1, 7_000 if arms == 1 else 90)])
     assert agent.refusals["too_many_entries_of_origin"]
     assert len(json.dumps(agent.state())) < 3 * LARGEST_ORIGIN
-    agent.receive("liar", OriginsMessage("f", (Entry("new", 1, 1, {"a": ONE}),), (), False), 1.0)
+    agent.receive("liar", OriginsMessage("f", (entry("new", 1, {"a": ONE}),), (), False), 1.0)
     assert agent.evidence()["a"] == ONE
 
 
@@ -49,16 +52,16 @@ def test_an_entry_too_large_for_a_message_is_refused():
     agent = origins("me", "liar")
     flood(agent, [wide(1, 1000, 200), wide(2, 1000, 200)])
     assert agent.evidence()
-    flood(agent, [Entry("liar", 9, 1, {"é" * 196 + f"{arm:04}": ONE for arm in range(1000)})])
+    flood(agent, [entry("liar", 9, {"é" * 196 + f"{arm:04}": ONE for arm in range(1000)})])
     assert agent.refusals == {"entry_too_large": 1}
-    flood(agent, [Entry("liar", 9, 1, {}, b"s" * 500_000)])
+    flood(agent, [replace(entry("liar", 9, {}), signature=b"s" * 500_000)])
     assert agent.refusals == {"entry_too_large": 2}
 
 
 def test_what_is_relayed_fits_into_messages_and_all_of_it_arrives():
     """Without a limit by bytes the first message would be too large, again and again."""
     agent, friend = origins("me", "liar", "friend"), origins("friend", "me")
-    flood(agent, [replace(wide(nth, 1000), origin=f"liar {nth % 3}") for nth in range(60)])
+    flood(agent, [wide(nth, 1000, origin=f"liar {nth % 3}") for nth in range(1, 61)])
     assert not agent.refusals
     agent.observe("a", ONE)
     for now in range(20):
@@ -74,21 +77,24 @@ def test_what_is_relayed_fits_into_messages_and_all_of_it_arrives():
 def test_a_digest_that_does_not_fit_is_sent_in_turns():
     agent = origins("me", "friend")
     for nth in range(9000):
-        agent.receive("x", OriginsMessage("f", (Entry(f"{nth} " * 15, 1, 1, {}),), (), False), 1.0)
-    pages = [agent.tick(1.0)[0][1] for _ in range(4)]
-    assert all(len(CODEC.encode(message)) <= MAX_BYTES for message in pages)
-    assert [message.complete for message in pages] == [True, True, False, False]
-    assert pages[0].first == pages[1].last == ("", 0)
-    assert pages[0].last == pages[1].first
-    assert len({*pages[0].holds, *pages[1].holds}) == 9000
+        agent.receive("x", OriginsMessage("f", (entry(f"{nth} " * 15, 1, {}),), (), False), 1.0)
+    messages = [agent.tick(1.0)[0][1] for _ in range(6)]
+    assert all(len(CODEC.encode(message)) <= MAX_BYTES for message in messages)
+    pages = [message for message in messages if message.complete]
+    assert 1 < len(pages) < 6
+    assert pages == messages[: len(pages)]
+    assert pages[0].first == pages[-1].last == ("", 0)
+    for page, following in itertools.pairwise(pages):
+        assert page.last == following.first
+    assert len({holding for page in pages for holding in page.holds}) == 9000
 
 
 def test_more_arms_than_an_entry_may_have():
     """Arms come and go over the years; what was seen of them is still heard."""
     agent, friend = origins("me", "friend"), origins("friend", "me")
     for arm in range(1100):
-        agent.observe(f"arm {arm}", ONE)
-    agent.observe("arm 1", ONE)
+        agent.observe(f"arm {arm}", ONE, agent.begin_decision(f"arm {arm}"))
+    agent.observe("arm 1", ONE, agent.begin_decision("arm 1"))
     for now in range(3):
         for _, message in agent.tick(float(now)):
             friend.receive("me", CODEC.decode(CODEC.encode(message)).message, float(now))
@@ -141,8 +147,8 @@ def test_an_absurd_lie_leaves_an_agent_that_answers(exchange, pulls, share):
     quanta = pulls * PER_UNIT
     reward = int(share * quanta)
     if exchange == "origins":
-        entry = Entry("liar", 1, 1, {"red": (reward, reward, quanta, quanta)})
-        agent.receive("x", OriginsMessage(agent.fingerprint, (entry,), (), False), 1.0)
+        lie = entry("liar", 1, {"red": (reward, reward, quanta, quanta)})
+        agent.receive("x", OriginsMessage(agent.fingerprint, (lie,), (), False), 1.0)
         assert exchanged.evidence()
     else:
         signs = [0] * (exchanged._bounds.dimension - 2)

@@ -15,6 +15,7 @@ from contextlib import closing
 import httpx
 import pytest
 
+from posse.live.exchange.replica import decode_entry
 from posse.live.security import certificates
 from tests.live.loopback import free_addresses
 
@@ -133,10 +134,9 @@ def test_told_to_stop_under_load(agents, signals):
     with closing(sqlite3.connect(agents.folder / "berlin.db")) as store:
         rewarded = {row[0] for row in store.execute("SELECT id FROM decision WHERE reward = 1")}
         parts = "SELECT value FROM exchange WHERE part LIKE 'entry berlin %'"
-        own = [json.loads(value) for (value,) in store.execute(parts)]
+        own = [decode_entry(json.loads(value)) for (value,) in store.execute(parts)]
     assert rewarded >= set(acknowledged)
-    counts = [values[-1] for entry in own for values in entry[3].values()]
-    assert sum(counts) == len(rewarded) * 2**20
+    assert sum(entry.pulls() for entry in own) == len(rewarded) * 2**20
 
 
 @pytest.mark.long

@@ -435,7 +435,8 @@ def test_real_certificates(tmp_path):
             ["berlin"], sign, make_voucher(CertificateFiles.in_folder(folder, "berlin"))
         )
         berlin.pause("red", ARMS)
-        fresh = Controls("shop", "default", "rome", operators=["berlin"], vouch=paris._vouch)
+        vouch = make_voucher(CertificateFiles.in_folder(folder, "paris"))
+        fresh = Controls("shop", "default", "rome", operators=["berlin"], vouch=vouch)
         assert (
             "certificate_invalid" in fresh.receive("berlin", berlin.make_message(), now + late)[-1]
         )

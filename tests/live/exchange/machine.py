@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-import pytest
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -13,13 +13,28 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
 
-from posse.live.exchange import own
 from tests.live.exchange.world import World
 
 ANY = st.integers(0, 10_000)
 MOST_AGENTS = 8
+
+
+def play(machine, histories, steps=50):
+    """Run a machine on the same histories every time; to shrink one would take minutes."""
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=histories,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=True,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
 
 
 def known_to(agent):
@@ -43,9 +58,6 @@ class Faults(RuleBasedStateMachine):
     def begin(self, n_agents, seed, allowed):
         """Agents that already exchange: else few runs would come to it, and most would end dead."""
         self.world = self.world_of(self.exchange, n_agents, seed, **self.options)
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(own, "FOLDED_ABOVE", 2)
-        self.patch.setattr(own, "FOLDED_AT_ONCE_ABOVE", 16)
         self.may_roll_back = allowed in ("to roll back", "to do both")
         self.may_die = allowed in ("to die", "to do both")
         self.rolled_back = self.died = False
@@ -126,9 +138,23 @@ class Faults(RuleBasedStateMachine):
     def crash(self, who):
         self.world.restart(self.pick(who))
 
-    @rule(who=ANY)
-    def stop_cleanly(self, who):
-        self.world.restart(self.pick(who), clean=True)
+    @rule(who=ANY, pulls=st.integers(1, 5), which=ANY)
+    def fail_commit(self, who, pulls, which):
+        """A full disk: what was not written was neither acknowledged nor sent."""
+        name = self.pick(who)
+        self.world.saved(name)
+        agent = self.world.agents[name]
+        for _ in range(pulls):
+            arm = agent.identity[:9]
+            agent.observe(arm, self.world.statistic, agent.begin_decision(arm))
+        agent.tick(self.world.time_of(name))
+        waiting = [sent for sent in self.world.network if sent[1] == name]
+        if waiting:
+            source, _, message = waiting[which % len(waiting)]
+            agent.receive(source, message, self.world.time_of(name))
+        agent.changes()
+        agent.rollback()
+        # the fresh one of the invariant is restored from what was committed
 
     @precondition(lambda self: self.may_roll_back)
     @rule(who=ANY, which=ANY, keep_own=st.booleans())

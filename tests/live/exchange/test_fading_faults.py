@@ -3,15 +3,14 @@
 import itertools
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, invariant, rule
 
-from posse.live.exchange import Flows, Origins
-from posse.live.exchange.epochs import shift_ledger
-from posse.live.exchange.ledger import minus, plus, total
+from posse.live.exchange import Flows, Origins, minus, total
+from posse.live.exchange.evidence_sums import plus
+from posse.live.exchange.half_life import shift_ledger
 from tests.live.exchange.drift import DriftingWorld
-from tests.live.exchange.machine import Faults
+from tests.live.exchange.machine import Faults, play
 
 
 class FadingFaults(Faults):
@@ -47,7 +46,6 @@ class FadingFlows(FadingFaults):
                 assert version != other or not plus(mine, theirs)
 
     def teardown(self):
-        self.patch.undo()
         world = self.world
         world.settle(rounds=12)
         self.check()
@@ -72,30 +70,24 @@ class FadingOrigins(FadingFaults):
     options = {"digest_every": 3, "batch": 3}  # noqa: RUF012
 
     @invariant()
-    def equal_numbers_are_held_under_equal_sequence_numbers(self):
+    def equal_numbers_are_held_under_equal_versions(self):
         said = {}
         for agent in getattr(self, "world", World0).agents.values():
-            for key, entry in agent._books.entries.items():
-                assert said.setdefault((key, entry.seq), entry) == entry
+            for key, entry in agent.replica.entries.items():
+                assert said.setdefault((key, entry.version), entry) == entry
 
     def teardown(self):
-        try:
-            self.check()
-        finally:
-            self.patch.undo()
-
-    def check(self):
         world = self.world
         names = list(world.agents)
         for one, other in itertools.pairwise(names):
             world.link(one, other)
-        world.settle(rounds=40)
+        world.settle(rounds=45)
         one, *others = world.agents.values()
-        assert all(agent._books.totals == one._books.totals for agent in others)
+        assert all(agent.replica.entries == one.replica.entries for agent in others)
         left = world.read(one._epochs.position)
         held = one.evidence()
         # a quantum for each pull that was weighed, and some for each halving of an incarnation
-        rounding = len(world.observed) + 8 * len(one._books.entries) + 100
+        rounding = len(world.observed) + 8 * len(one.replica.entries) + 100
         for arm in held.keys() | left.keys():
             for mine, true in zip(held.get(arm, (0, 0)), left.get(arm, (0, 0)), strict=True):
                 assert mine <= true + rounding
@@ -124,13 +116,4 @@ class World0:
 
 @pytest.mark.parametrize("machine", [FadingFlows, FadingOrigins])
 def test_evidence_survives_any_faults_while_it_fades(machine):
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=25,
-            stateful_step_count=40,
-            deadline=None,
-            derandomize=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    play(machine, 25, 40)

@@ -1,14 +1,12 @@
 """Flows whose evidence fades: what crosses an epoch, what clocks may do, and what is read."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
 from posse.live.exchange import Flows
-from posse.live.exchange.epochs import AHEAD, JUMPED, shift_ledger
-from posse.live.exchange.ledger import minus, negative, plus
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT, minus, negative, plus
+from posse.live.exchange.half_life import AHEAD, JUMPED, shift_ledger
 from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
 from tests.live.exchange.world import BOUNDS, FINGERPRINT
 
@@ -171,9 +169,8 @@ def test_two_agents_whose_clocks_are_a_hundredth_apart_read_alike():
 
 def test_the_durable_state_knows_its_epoch():
     world, owner, _ = pair()
-    state = world.agents[owner].state()
+    state = world.saved(owner)
     assert state["epoch"] == world.agents[owner].epoch
-    assert json.loads(json.dumps(state)) == state
     again = world.restored(owner)
     assert again.own() == world.agents[owner].own()
     assert minus(again.level(), world.agents[owner].level()) == plus({}, {})

@@ -1,20 +1,15 @@
 """Origins whose evidence fades: what holders hold, what is read, and what clocks may do."""
 
-import json
 import random
-from dataclasses import replace
 
 import pytest
 
-from posse.live.exchange import Origins
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.epochs import AHEAD, JUMPED
-from posse.live.exchange.origin_checks import RateCap
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange import PER_UNIT, Origins, RateCap
+from posse.live.exchange.half_life import AHEAD, JUMPED
 from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
-from tests.live.exchange.origins import ONE, agent, entry, message
+from tests.live.exchange.origins import ONE, agent, entry, message, own_entries, pump, save, start
 
-WIDE = Bounds((2.5, 2.5, 1.0, 1.0), closed=1, rounded=True)
+WIDE = {"bounds": (2.5, 2.5, 1.0, 1.0), "closed": 1, "half_life": HALF_LIFE}
 REWARD = int(2.5 * PER_UNIT)
 
 
@@ -26,26 +21,14 @@ def fading(name="me", now=0.0, **options):
 
 def wide(name, **options):
     """With closed sums, and rewards up to 2.5 that no quantum divides."""
-    return Origins(
-        fingerprint="bernoulli",
-        bounds=WIDE.per_pull,
-        closed=WIDE.closed,
-        identity=name,
-        half_life=HALF_LIFE,
-        **options,
-    )
+    return agent(name, **WIDE, **options)
 
 
 def exchange(one, other, now, rounds=4):
     """All that two have to say to each other."""
     one.connect(other.identity)
     other.connect(one.identity)
-    for _ in range(rounds):
-        said = [(one, other, each) for _, each in one.tick(now)]
-        said += [(other, one, each) for _, each in other.tick(now)]
-        while said:
-            sender, to, each = said.pop(0)
-            said += [(to, sender, answer) for _, answer in to.receive(sender.identity, each, now)]
+    pump({one.identity: one, other.identity: other}, now, rounds, seconds=0.0)
 
 
 def wait(*agents, until):
@@ -77,12 +60,12 @@ def test_twenty_epochs_of_kills_and_late_messages_leave_equal_numbers_everywhere
             world.network += late
             late = []
         for each in world.agents.values():
-            for key, held in each._books.entries.items():
-                assert said.setdefault((key, held.seq), held) == held
+            for key, held in each.replica.entries.items():
+                assert said.setdefault((key, held.version), held) == held
     world.settle(rounds=6)
     one, *others = world.agents.values()
-    assert len(one._books.totals) > 5  # of as many epochs
-    assert all(other._books.entries == one._books.entries for other in others)
+    assert len({held.epoch for held in one.replica.entries.values()}) > 2
+    assert all(other.replica.entries == one.replica.entries for other in others)
     left = world.read(one._epochs.position)
     for arm, values in one.evidence().items():
         for mine, true in zip(values, left[arm], strict=True):
@@ -95,18 +78,18 @@ def test_an_origin_halves_its_present_entry_when_it_adds_to_it_and_nobody_else_d
     for _ in range(3):
         me.observe("a", ONE)
     exchange(me, other, 1.0)
-    ((key, before),) = other._books.entries.items()
+    ((key, before),) = other.replica.entries.items()
     wait(me, other, until=3.5 * HALF_LIFE)
     exchange(me, other, 3.5 * HALF_LIFE)
-    assert other._books.entries[key] == before  # nothing was added: it only reads as less
+    assert other.replica.entries[key] == before  # nothing was added: it only reads as less
     assert other.evidence()["a"][-1] == pytest.approx(3 * PER_UNIT * 2**-3.5, rel=1e-5)
     me.observe("a", ONE)
     exchange(me, other, 3.5 * HALF_LIFE)
-    after = other._books.entries[key]
+    after = other.replica.entries[key]
     assert (before.epoch, after.epoch) == (0, 3)
-    assert after.seq > before.seq
-    assert after.evidence["a"][-1] == int(3 * PER_UNIT) // 8 + int(2**0.5 * PER_UNIT)
-    assert after == me._books.entries[key]
+    assert after.version > before.version
+    assert after.ledger()["a"][-1] == int(3 * PER_UNIT) // 8 + int(2**0.5 * PER_UNIT)
+    assert after == me.replica.entries[key]
 
 
 def test_ones_own_words_of_an_older_epoch_are_no_other_future():
@@ -121,25 +104,7 @@ def test_ones_own_words_of_an_older_epoch_are_no_other_future():
     before = me.state()
     me.receive("peer", said, 3.5 * HALF_LIFE)
     assert me.state() == before
-    assert len(me._books.entries) == 1
-
-
-def test_a_commit_that_fails_in_a_new_epoch_leaves_ones_own_words_ones_own():
-    me = fading()
-    me.connect("peer")
-    for _ in range(16):
-        me.observe("a", ONE)
-    ((_, said),) = me.tick(1.0)
-    saved = json.loads(json.dumps(me.state()))
-    wait(me, until=2.5 * HALF_LIFE)
-    me.observe("a", ONE)
-    me.restore(saved, clean=True)
-    me.receive("peer", said, 2.5 * HALF_LIFE)
-    assert len(me._books.entries) == 1
-    me.observe("a", ONE)
-    (left,) = me.own().values()
-    assert left[-1] == pytest.approx((16 * 2**-2.5 + 1) * PER_UNIT, abs=20)
-    assert len(me._books.entries) == 1
+    assert len(me.replica.entries) == 1
 
 
 def test_an_agent_that_is_gone_fades_by_itself_and_is_dropped_after_sixty_half_lives():
@@ -179,8 +144,9 @@ def test_an_arm_whose_traffic_ended_reads_its_true_rate():
     paid = [nth for nth in range(n) if int((nth + 1) * rate) > int(nth * rate)]
     for now in range(n + int(HALF_LIFE)):
         me.tick(float(now))
+        incarnation = me.begin_decision("a")
         if now < n:
-            me.observe("a", (0, 0, 0, PER_UNIT), at=float(now))
+            me.observe("a", (0, 0, 0, PER_UNIT), incarnation, at=float(now))
         begun = now - int(HALF_LIFE / 2)
         if begun in paid:
             me.observe("a", (PER_UNIT, 0, 0, 0), at=float(begun))
@@ -196,121 +162,100 @@ def test_an_arm_whose_traffic_ended_reads_its_true_rate():
 
 
 @pytest.mark.parametrize("epochs", [0, 1, 5, 9])
-def test_rewards_that_come_after_a_restart_and_some_epochs_are_within_the_bounds(epochs):
-    """Decided, restarted, rewarded; at a neighbour that joins late."""
-    now, me = 0.0, wide("me")
+@pytest.mark.parametrize("resting", [False, True])
+def test_rewards_that_come_after_a_restart_and_some_epochs_are_within_the_bounds(epochs, resting):
+    """Decided, restarted, rewarded, while it rests and after; at a neighbour that joins late."""
+    now, me = 0.0, wide("me", clock=lambda: now)
+    made = me.begin_decision("a")
     for _ in range(150):
         now += 1.0
         me.tick(now)
-        me.observe("a", (0, 0, 0, PER_UNIT), at=now)
-    again = wide("me", clock=lambda: now)
-    again.restore(json.loads(json.dumps(me.state())))
+        me.observe("a", (0, 0, 0, PER_UNIT), made, at=now)
+    again = start(save(me), **WIDE, clock=lambda: now)
+    again.connect("other")
+    again.grace_ticks = 10**6 if resting else 0
     now += epochs * HALF_LIFE
     for nth in range(150):
         again.tick(now)
-        again.observe("a", (REWARD, 0, 0, 0), made=1, at=float(nth + 1))
-        again.observe("a", (0, REWARD, PER_UNIT, 0), made=1, at=float(nth + 1))
+        assert again.is_resting == resting
+        again.observe("a", (REWARD, 0, 0, 0), made, at=float(nth + 1))
+        again.observe("a", (0, REWARD, PER_UNIT, 0), made, at=float(nth + 1))
+    read = again.evidence()["a"]
     other = wide("other", clock=lambda: now)
     exchange(again, other, now)
+    assert not again.is_resting
     assert not again.refusals
-    assert set(other.refusals) <= {"rewards_before_decisions"}
-    assert other._books.entries == again._books.entries
+    assert not other.refusals
+    assert other.replica.entries == again.replica.entries
+    assert len(own_entries(again)) == 1
     power, closed_power, closed_count, count = other.evidence()["a"]
+    assert (power, closed_power, closed_count, count) == pytest.approx(read, abs=400)
     assert power / count == pytest.approx(2.5, rel=1e-3 * 2**epochs / 8)
     assert closed_power / closed_count == pytest.approx(2.5, rel=1e-3)
     assert closed_count == pytest.approx(count, rel=2e-3)
 
 
-@pytest.mark.parametrize("epochs", [0, 3])
-def test_what_void_decisions_added_is_taken_back_as_what_it_is_worth_by_then(epochs):
-    """A disk set back rewards again what its future had; then it hears of that, epochs later."""
-    now, friend, me = 100.0, wide("friend"), wide("me")
-    friend.tick(now)
-    me.tick(now)
-    for _ in range(20):
-        made = me.observe("a", (0, 0, 0, PER_UNIT), at=now)
-    exchange(me, friend, now)
-    copy = json.loads(json.dumps(me.state()))
-    for _ in range(20):
-        me.observe("a", (REWARD, 0, 0, 0), made=made, at=now)
-        me.observe("a", (0, REWARD, PER_UNIT, 0), made=made, at=now)
-    exchange(me, friend, now)
-    again = wide("me", clock=lambda: now)
-    again.restore(copy)
-    again.tick(now + 1.0)
-    for _ in range(20):
-        again.observe("a", (REWARD, 0, 0, 0), made=made, at=now)
-        again.observe("a", (0, REWARD, PER_UNIT, 0), made=made, at=now)
-    for _ in range(4):  # and decides anew
-        again.observe("a", (0, 0, 0, PER_UNIT), at=now)
-    later = now + 2.0 + epochs * HALF_LIFE
-    wait(again, friend, until=later)
-    exchange(again, friend, later, rounds=8)
-    assert again.void_through == made
-    assert friend._books.entries == again._books.entries
-    worth = PER_UNIT * 2.0 ** ((now - later) / HALF_LIFE)
-    expected = (2.5 * 20 * worth, 2.5 * 20 * worth, 20 * worth, 24 * worth)
-    assert friend.evidence()["a"] == pytest.approx(expected, abs=150)
+def test_rewards_that_wait_for_epochs_fade_like_those_that_do_not():
+    now, me = 0.0, fading("me")
+    made = me.begin_decision("a")
+    for _ in range(64):
+        me.observe("a", ONE, made)
+    again = start(save(me), half_life=HALF_LIFE, clock=lambda: now)
+    again.connect("friend")
+    again.grace_ticks = 10**6
+    for _ in range(64):
+        again.observe("a", ONE, made)
+    for halves, until in ((1, HALF_LIFE), (3, 3 * HALF_LIFE)):
+        wait(again, until=until)
+        assert again.is_resting
+        assert again.own()["a"][-1] == pytest.approx(128 * PER_UNIT / 2**halves, abs=100)
+    friend = fading("friend", now=3 * HALF_LIFE)
+    exchange(again, friend, 3 * HALF_LIFE)
+    assert not again.is_resting
+    assert friend.evidence()["a"][-1] == pytest.approx(16 * PER_UNIT, abs=100)
+    assert again.evidence() == friend.evidence()
 
 
-def test_rewards_are_allowed_by_what_decisions_are_worth_in_the_same_epoch():
-    me, now = wide("me", clock=lambda: 4.5 * HALF_LIFE), 4.5 * HALF_LIFE
-    decided = entry(epoch=0, evidence={"a": (0, 0, 0, 1600 * PER_UNIT)})
-    rewarded = entry(incarnation=2, epoch=4)
-    for pulls, allowed in ((90, True), (1600, False)):  # 100 are left of the decisions
-        row = (pulls * REWARD, 0, 0, 0)
-        said = replace(rewarded, seq=pulls, evidence={"a": row})
-        me.receive("peer", message(decided, said), now)
-        assert (said.key in me._books.entries and not me.refusals) == allowed
+def test_old_incarnations_fade_each_by_its_own_epoch():
+    """And what is written into an old one, late, leaves the others as they are."""
+    now, me, made = 0.0, fading("me"), []
+    for nth in range(4):
+        made.append(me.begin_decision("a"))
+        for _ in range(16):
+            me.observe("a", ONE, made[-1])
+        me.tick(now)
+        now += HALF_LIFE
+        me = start(save(me), half_life=HALF_LIFE)
+        me.tick(now)
+        worth = sum(16 * 2.0 ** -(nth + 1 - k) for k in range(nth + 1))
+        assert me.own()["a"][-1] == pytest.approx(worth * PER_UNIT, abs=50)
+    before = {held.incarnation: held for held in own_entries(me)}
+    assert [before[each].epoch for each in made] == [0, 1, 2, 3]
+    me.observe("a", ONE, made[1], at=HALF_LIFE)
+    me.state()
+    after = {held.incarnation: held for held in own_entries(me)}
+    assert after[made[1]].epoch == 4
+    assert after[made[1]].pulls() == pytest.approx(17 * PER_UNIT / 8, abs=10)
+    assert all(after[each] == before[each] for each in made if each != made[1])
 
 
 def test_what_is_folded_is_brought_to_the_present_epoch():
     world = DriftingWorld(Origins, 2, skew=0.0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("posse.live.exchange.own.FOLDED_ABOVE", 2)
-        for _ in range(12):
-            world.observe("agent0", 7)
-            world.settle(rounds=8)
-            world.restart("agent0")
-            world.now += HALF_LIFE
+    for _ in range(12):
+        world.observe("agent0", 7)
+        world.settle(rounds=8)
+        world.restart("agent0")
+        world.now += HALF_LIFE
     one, other = world.agents.values()
     world.observe("agent0", 1)
     world.settle(rounds=12)
-    assert len(one._books.of("agent0")) < 6
-    assert one._books.entries == other._books.entries
+    assert ("agent0", 0) in other.replica.entries
+    assert len(one.replica.of_origin("agent0")) < 6
+    assert one.replica.entries == other.replica.entries
     left = world.read(other._epochs.position)
     for arm in left:
         count = other.evidence().get(arm, (0, 0))[-1]
         assert count == pytest.approx(left[arm][-1], abs=100)
-    assert not world.all_refusals()
-
-
-def test_more_of_a_folded_incarnation_is_added_as_what_it_is_worth_now():
-    """A disk was set back: what it forgot comes back after its incarnation was folded."""
-    world = DriftingWorld(Origins, 2, skew=0.0)
-    world.observe("agent0", 40)
-    world.settle(rounds=3)
-    world.back_up("agent0")
-    world.observe("agent0", 9)
-    world.tick("agent0")
-    held_back = [each for each in world.network if each[0] == "agent0"]
-    world.network.clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("posse.live.exchange.own.FOLDED_ABOVE", 1)
-        world.restart("agent0", backup=0)
-        for _ in range(3):
-            world.observe("agent0", 3)
-            world.pass_epoch()
-            world.settle(rounds=14)
-            world.restart("agent0")
-    world.network += held_back
-    world.deliver_all()
-    world.settle(rounds=14)
-    one, other = world.agents.values()
-    assert one._books.entries == other._books.entries
-    left = world.read(other._epochs.position)
-    for arm in left:
-        assert other.evidence()[arm][-1] == pytest.approx(left[arm][-1], abs=100)
     assert not world.all_refusals()
 
 
@@ -320,18 +265,7 @@ def test_an_entry_of_an_epoch_no_clock_near_ours_can_say_is_refused_and_counted(
     ((_, answer),) = me.receive("peer", message(near, far), 10.5 * HALF_LIFE)
     assert me.refusals == {AHEAD: 1}
     assert me.known() == {"me", "other"}
-    assert answer.holds == (("other", 1, 1),)  # not acknowledged, the other comes again
-
-
-def test_an_entry_that_goes_back_is_refused_in_any_epoch():
-    me = fading(now=3.5 * HALF_LIFE)
-    me.receive("peer", message(entry(seq=1, pulls=16, epoch=1)), 3.5 * HALF_LIFE)
-    less = entry(seq=2, pulls=3, epoch=3)
-    me.receive("peer", message(less), 3.5 * HALF_LIFE)
-    assert me.refusals == {"sequence_regressed": 1}
-    enough = replace(less, evidence={"a": (0, 4 * PER_UNIT)})
-    me.receive("peer", message(enough), 3.5 * HALF_LIFE)
-    assert me._books.entries[enough.key] == enough
+    assert answer.holds == (near.holding,)  # not acknowledged, the other comes again
 
 
 def test_the_rate_cap_allows_for_the_weight_of_a_pull():
@@ -369,7 +303,7 @@ def test_two_agents_whose_clocks_are_a_hundredth_apart_hold_the_same_and_read_al
         world.observe("agent1", 5)
         world.settle(rounds=8)
     one, other = world.agents.values()
-    assert one._books.totals == other._books.totals
+    assert one.replica.entries == other.replica.entries
     for arm, values in one.evidence().items():
         assert values[-1] / other.evidence()[arm][-1] == pytest.approx(2.0**0.01, rel=0.02)
     assert not world.all_refusals()

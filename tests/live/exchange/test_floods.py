@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from posse.live.exchange import Flows, FlowsMessage, OriginsMessage
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 from posse.live.messaging.wire import VERSION, Codec, WireError
 from tests.live.exchange.origins import ONE, agent, entry, message, signatures
 from tests.live.exchange.world import BOUNDS, FINGERPRINT, World, settled_pair
@@ -72,7 +72,7 @@ def test_only_what_is_news_is_verified_and_before_anything_is_locked():
     mine = agent("me", **counting.options)
     first = said_by("one")
     out = message(
-        first, said_by("two"), entry("liar", seq=-1), entry("wide", signature=b"s" * 10**6)
+        first, said_by("two"), entry("liar", made=-1), entry("wide", signature=b"s" * 10**6)
     )
     examined = mine.examine(out)
     assert sorted(counting.looked) == ["one", "two"]
@@ -96,7 +96,7 @@ def test_a_neighbour_set_back_is_healed_though_its_digest_takes_several_messages
         mine.receive("x", message(*entries[at : at + 600]), 0.0)
         if at < 6000:
             friend.receive("x", message(*entries[at : at + 600]), 0.0)
-    holds = tuple((each.origin, 1, 1) for each in entries)
+    holds = tuple(each.holding for each in entries)
     mine.receive("friend", message(holds=holds), 0.0)  # so it had said before
     assert mine.neighbours()["friend"].lag == 0
     for now in range(12):

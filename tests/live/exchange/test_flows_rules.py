@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from posse.live.exchange import Flows
+from posse.live.exchange.evidence_sums import PER_UNIT, map_values
 from posse.live.exchange.flow_records import MOST_BOOTS, Boots
-from posse.live.exchange.ledger import map_values
-from posse.live.exchange.quanta import PER_UNIT
 from tests.live.exchange.world import World, settled_pair, two
 
 

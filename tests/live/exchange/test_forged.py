@@ -7,8 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from posse.live.exchange import EXCHANGES, Entry, Flows, FlowsMessage, Origins, OriginsMessage
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange import (
+    EXCHANGES,
+    PER_UNIT,
+    Entry,
+    Flows,
+    FlowsMessage,
+    Origins,
+    OriginsMessage,
+)
+from tests.live.exchange.origins import base, entry
 from tests.live.exchange.world import BOUNDS, FINGERPRINT, two
 
 NUMBERS = st.one_of(
@@ -92,7 +100,7 @@ def test_rubbish_in_any_field_never_raises(exchange, data):
     if exchange is Origins and data.draw(st.booleans()):
         fields = [field.name for field in dataclasses.fields(Entry)]
         wrong = data.draw(st.dictionaries(st.sampled_from(fields), RUBBISH, min_size=1))
-        changes = {"entries": (replace(Entry("third", 1, 1, {}), **wrong),)}
+        changes = {"entries": (replace(entry("third"), **wrong),)}
     agent.receive(peer, replace(honest, **changes), 9.0)
     agent.tick(10.0)
     agent.evidence()
@@ -106,9 +114,50 @@ def test_evidence_of_another_shape_is_refused(ledger):
     agent, peer, honest = linked(Flows)
     is_refused(agent, peer, replace(honest, flow=ledger), "malformed")
     is_refused(agent, peer, replace(honest, level=ledger), "malformed")
+
+
+BAD_ENTRIES = [
+    "text",
+    None,
+    entry("third", incarnation=-1),
+    entry("third", made=-1),
+    entry("third", version=(1, 1)),
+    entry("third", version=(1, 1, 1.0)),
+    entry("third", version=None),
+    entry("third", arms=None),
+    entry("third", arms=("",)),
+    entry("third", arms=("a" * 201,)),
+    entry("third", arms=(7,)),
+    entry("third", arms=("a", "b")),
+    entry("third", arms=("a", "a"), numbers=bytes(32)),
+    entry("third", arms=tuple(map(str, range(1001))), numbers=bytes(16 * 1001)),
+    entry("third", numbers="text"),
+    entry("third", numbers=bytes(15)),
+    entry("third", numbers=bytes(24)),
+    entry("third", signature="text"),
+    entry("third", epoch=1),  # where evidence does not fade
+    entry("third", epoch=-1),
+    entry("third", covers=(5,)),  # which only a base does
+    entry("third", covers=None),
+    base("third", covers=()),
+    base("third", covers=(1, 1)),
+    base("third", covers=(0, 1)),
+    base("third", covers=(-1,)),
+    base("third", covers=(1.0,)),
+    base("third", covers=tuple(range(1, 1026))),
+]
+
+
+@pytest.mark.parametrize("bad", BAD_ENTRIES, ids=range(len(BAD_ENTRIES)))
+def test_a_malformed_entry_is_refused_and_the_others_of_the_message_are_not(bad):
+    """Seen: for one bad entry a whole message was refused, with all that it relayed."""
     agent, peer, honest = linked(Origins)
-    forged = replace(honest, entries=(Entry("third", 1, 1, ledger),))
-    is_refused(agent, peer, forged, "malformed")
+    alone = replace(honest, entries=(bad,), holds=(), complete=False)
+    is_refused(agent, peer, alone, "malformed")
+    good = entry("fourth")
+    agent.receive(peer, replace(alone, entries=(bad, good)), 9.0)
+    assert agent.refusals == {"malformed": 2}
+    assert agent.replica.entries[good.key] == good
 
 
 @pytest.mark.parametrize(
@@ -141,15 +190,21 @@ def test_a_malformed_field_of_flows_is_refused(changes):
     "changes",
     [
         {"entries": None},
-        {"entries": ("text",)},
-        {"entries": (Entry("third", -1, 1, {}),)},
-        {"entries": (Entry("third", 1, 1, {}, "text"),)},
         {"holds": 3},
-        {"holds": (("third", 1),)},
-        {"holds": (("", 1, 1),)},
-        {"holds": (("third", 1, 1.0),)},
+        {"holds": (("third", 1, 1),)},
+        {"holds": (("", 1, 1, 1, 1),)},
+        {"holds": (("third", 1, 1.0, 1, 1),)},
+        {"holds": (("third", 1, 1, -1, 1),)},
         {"complete": 1},
-        {"holds": tuple(("third", nth, 1) for nth in range(10_001))},
+        {"first": ("third",)},
+        {"last": ("third", 1.0)},
+        {"asks": ("me",)},
+        {"asks": ("me", -1)},
+        {"asks": (1, 1)},
+        {"asks": None},
+        {"answers": None},
+        {"answers": -1},
+        {"holds": tuple(("third", nth, 1, 1, 1) for nth in range(60_001))},
     ],
     ids=lambda changes: str(changes)[:40],
 )

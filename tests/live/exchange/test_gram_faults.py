@@ -3,10 +3,9 @@
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
 
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
+from tests.live.exchange.machine import play
 from tests.live.exchange.test_late_faults import LateOrigins, LateWorld
 
 ONE, FEATURES = PER_UNIT, 3
@@ -25,6 +24,7 @@ class ContextWorld(LateWorld):
 
     bounds = (*[1.0] * (2 * SUMS), 1.0, 1.0)
     shape = {"closed": SUMS, "features": FEATURES}  # noqa: RUF012
+    statistic = (*[0] * (2 * SUMS + 1), ONE)
 
     def met(self):
         return [1024, *(self.random.randint(-1024, 1024) for _ in range(FEATURES - 1))]
@@ -33,11 +33,15 @@ class ContextWorld(LateWorld):
         arm = f"{name}.{self.lives[name]}" if self.lives[name] else name
         for nth in range(pulls):
             begun = self.met()
-            made = self.add(name, arm, (*sums(begun, 0), *[0] * (SUMS + 1), ONE))
+            made = self.agents[name].begin_decision(arm)
+            self.add(name, arm, (*sums(begun, 0), *[0] * (SUMS + 1), ONE), made)
             self.open[name].append((arm, (made, begun)))
             while nth % 3 and len(self.open[name]) > 4:
                 which = self.random.randrange(len(self.open[name]))
                 self.finish(name, *self.open[name].pop(which), self.random.random() < 0.5)
+
+    def incarnation_of(self, known):
+        return known[0]
 
     def finish(self, name, arm, met, success):
         made, begun = met
@@ -52,6 +56,7 @@ class ContextWorld(LateWorld):
 
 class ContextOrigins(LateOrigins):
     world_of = ContextWorld
+    growing = slice(-2, None)  # the counts
 
     def check(self):
         world = self.world
@@ -78,13 +83,4 @@ class ContextOrigins(LateOrigins):
 
 
 def test_contexts_survive_any_faults():
-    run_state_machine_as_test(
-        ContextOrigins,
-        settings=settings(
-            max_examples=15,
-            stateful_step_count=40,
-            deadline=None,
-            derandomize=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    play(ContextOrigins, 15, 40)

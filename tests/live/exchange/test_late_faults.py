@@ -3,11 +3,9 @@
 from collections import defaultdict
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
 
-from posse.live.exchange.books import NOT_HERE_YET
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
+from tests.live.exchange.machine import play
 from tests.live.exchange.test_any_faults import FlowsFaults, OriginsFaults
 from tests.live.exchange.world import World
 
@@ -21,10 +19,11 @@ class LateWorld(World):
     """
 
     bounds = (1.0, 1.0, 1.0, 1.0)
+    statistic = (0, 0, 0, ONE)
     shape = {"closed": 1}  # noqa: RUF012
 
     def __init__(self, exchange, n_agents, seed=0, **options):
-        self.open = defaultdict(list)  # name -> (arm, made)
+        self.open = defaultdict(list)  # name -> (arm, what is known of the decision)
         super().__init__(exchange, n_agents, seed, **self.shape, **options)
 
     def restoring(self, name):
@@ -33,7 +32,8 @@ class LateWorld(World):
     def observe(self, name, pulls=1, at=None):
         arm = f"{name}.{self.lives[name]}" if self.lives[name] else name
         for nth in range(pulls):
-            made = self.add(name, arm, (0, 0, 0, ONE))
+            made = self.agents[name].begin_decision(arm)
+            self.add(name, arm, (0, 0, 0, ONE), made)
             self.open[name].append((arm, made))
             while nth % 3 and len(self.open[name]) > 4:
                 which = self.random.randrange(len(self.open[name]))
@@ -44,31 +44,27 @@ class LateWorld(World):
             self.add(name, arm, (ONE, 0, 0, 0), made)
         self.add(name, arm, (0, ONE * success, ONE, 0), made)
 
-    def add(self, name, arm, row, made=0):
-        added_in = self.agents[name].observe(arm, row, made=made)
+    def add(self, name, arm, row, made):
+        assert not self.agents[name].is_superseded(made)
+        self.agents[name].observe(arm, row, made)
         self.note(name, arm, row)
-        return added_in
 
-    def all_refusals(self):
-        """Rewards that came before their decisions, and came again, are none."""
-        refusals = super().all_refusals()
-        del refusals[NOT_HERE_YET]
-        return refusals
+    def open_incarnations(self, name):
+        return {self.incarnation_of(known) for _, known in self.open[name]}
 
-    def replace(self, name, state, clean=False):
+    def incarnation_of(self, known):
+        return known
+
+    def replace(self, name, state):
         """What is open in a copy is not known here: its decisions are left alone."""
         forgot = state is None or state != self.saved(name)
-        super().replace(name, state, clean)
+        super().replace(name, state)
         if forgot:
             self.open[name].clear()
 
 
 class LateOrigins(OriginsFaults):
     world_of = LateWorld
-
-    def settle_all(self):
-        """0.1 does not understand open decisions, and holds what it held."""
-        super().settle_all()
 
 
 class LateFlows(FlowsFaults):
@@ -77,13 +73,4 @@ class LateFlows(FlowsFaults):
 
 @pytest.mark.parametrize("machine", [LateOrigins, LateFlows])
 def test_open_decisions_survive_any_faults(machine):
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=30,
-            stateful_step_count=50,
-            deadline=None,
-            derandomize=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    play(machine, 30)

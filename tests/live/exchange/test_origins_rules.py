@@ -1,17 +1,9 @@
 """Each rule of origins on the schedule that needs it."""
 
 from posse.live.exchange import Origins
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import PER_UNIT
 from tests.live.exchange.origins import ONE, agent, entry, message
 from tests.live.exchange.world import two
-
-
-def test_the_higher_sequence_number_wins_in_any_order():
-    for order in ([1, 2, 3], [3, 1, 2], [2, 2, 3], [3, 3, 1]):
-        mine = agent()
-        for seq in order:
-            mine.receive("peer", message(entry(seq=seq, pulls=seq)), 0.0)
-        assert mine.evidence() == {"a": (0, 3 * PER_UNIT)}
 
 
 def test_evidence_is_the_sum_over_origins_and_incarnations():
@@ -29,7 +21,7 @@ def test_what_is_acknowledged_is_not_sent_again_and_what_is_not_is():
     mine.observe("a", ONE)
     mine.tick(0.0)
     ((_, again),) = mine.tick(1.0)
-    assert [e.seq for e in again.entries] == [1]
+    assert [e.origin for e in again.entries] == ["me"]
     assert mine.neighbours()["other"].lag is None
     ((_, acknowledgement),) = other.receive("me", again, 1.0)
     assert mine.receive("other", acknowledgement, 2.0) == []
@@ -44,8 +36,8 @@ def test_late_words_do_not_turn_back_what_a_neighbour_is_known_to_hold():
     mine.connect("other")
     mine.tick(0.0)
     mine.receive("third", message(entry(seq=3, pulls=3)), 0.0)
-    mine.receive("other", message(holds=(("other", 1, 3),)), 1.0)
-    mine.receive("other", message(holds=(("other", 1, 2),)), 2.0)
+    mine.receive("other", message(holds=(("other", 1, 1, 3, 0),)), 1.0)
+    mine.receive("other", message(holds=(("other", 1, 1, 2, 0),)), 2.0)
     assert mine.tick(3.0) == []
     mine.receive("other", message(entry(seq=1)), 4.0)
     assert mine.tick(5.0) == []
@@ -82,7 +74,7 @@ def test_a_message_carries_a_batch_and_the_next_one_the_rest():
     for now in range(3):
         ((_, out),) = mine.tick(float(now))
         sent += [e.origin for e in out.entries]
-        keys = tuple((e.origin, e.incarnation, e.seq) for e in out.entries)
+        keys = tuple(e.holding for e in out.entries)
         mine.receive("right", message(holds=keys), float(now))
     assert sorted(sent) == [f"o{nth}" for nth in range(5)]
 

@@ -10,7 +10,7 @@ import pytest
 
 from posse import beliefs
 from posse.live.exchange import Flows
-from posse.live.exchange.quanta import PER_UNIT, divide_toward_zero
+from posse.live.exchange.evidence_sums import PER_UNIT, divide_toward_zero
 from tests.live.exchange.world import World
 
 ARMS = ("a", "b", "c")

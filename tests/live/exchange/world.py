@@ -6,9 +6,8 @@ import json
 import random
 from collections import Counter
 
-from posse.live.exchange import Flows, Origins
-from posse.live.exchange.ledger import plus, total
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange import PER_UNIT, Flows, Origins, total
+from posse.live.exchange.evidence_sums import plus
 
 BOUNDS = (1.0, 1.0)
 FINGERPRINT = "bernoulli"
@@ -18,6 +17,7 @@ class World:
     """Each process of an agent observes an arm of its own, so that each is counted by itself."""
 
     bounds = BOUNDS
+    statistic = (0, PER_UNIT)  # of one pull
 
     def __init__(self, exchange, n_agents, seed=0, **options):
         self.exchange, self.options = exchange, options
@@ -40,12 +40,22 @@ class World:
 
     def make(self, name):
         clocked = {"identity": name, "clock": lambda: self.now} if self.exchange is Origins else {}
-        return self.exchange(
+        agent = self.exchange(
             fingerprint=FINGERPRINT,
             bounds=self.bounds,
             draw=self.random.getrandbits,
             **{**clocked, **self.options},
         )
+        return self.tune(agent)
+
+    def tune(self, agent):
+        """Let old incarnations be folded soon."""
+        agent.reward_window = 1e6
+        if self.exchange is Origins:
+            agent.grace_ticks, agent.longest_rest = 4, 40
+            agent.compaction.every = 1
+            agent.compaction.fold_above = 2
+        return agent
 
     def join(self):
         name = f"agent{len(self.backups)}"
@@ -61,7 +71,8 @@ class World:
         arm = f"{name}.{self.lives[name]}" if self.lives[name] else name
         for nth in range(pulls):
             statistic = (PER_UNIT * (nth % 2), PER_UNIT)
-            self.agents[name].observe(arm, statistic, at=at)
+            incarnation = self.agents[name].begin_decision(arm)
+            self.agents[name].observe(arm, statistic, incarnation, at=at)
             self.note(name, arm, statistic)
 
     def note(self, name, arm, statistic):
@@ -73,7 +84,16 @@ class World:
 
     def tick(self, name):
         self.now += 1.0
-        self.send(name, self.agents[name].tick(self.time_of(name)))
+        agent = self.agents[name]
+        outgoing = agent.tick(self.time_of(name))
+        if agent.needs_compaction():
+            agent.compact(self.open_incarnations(name))
+        self.saved(name)
+        self.send(name, outgoing)
+
+    def open_incarnations(self, name):
+        """Those in which decisions of this agent are open."""
+        return ()
 
     def time_of(self, name):
         """What the clock of an agent says."""
@@ -88,7 +108,9 @@ class World:
         index %= len(self.network)
         source, to, message = self.network[index] if repeat else self.network.pop(index)
         if to in self.agents and (source in self.cut) == (to in self.cut):
-            self.send(to, self.agents[to].receive(source, message, self.time_of(to)))
+            answers = self.agents[to].receive(source, message, self.time_of(to))
+            self.saved(to)
+            self.send(to, answers)
 
     def deliver_all(self, order="first"):
         for _ in range(20_000):
@@ -106,12 +128,13 @@ class World:
             disk[part] = json.dumps(value)
             if value is None:
                 del disk[part]
+        agent.commit()
         return {part: json.loads(value) for part, value in disk.items()}
 
     def back_up(self, name):
         self.backups[name].append(self.saved(name))
 
-    def restart(self, name, backup=None, clean=False, keep_own=False):
+    def restart(self, name, backup=None, keep_own=False):
         state = self.saved(name)
         if backup is not None:
             own = {part: v for part, v in state.items() if self.is_own(name, part)}
@@ -119,12 +142,12 @@ class World:
             if keep_own:
                 others = {part: v for part, v in state.items() if not self.is_own(name, part)}
                 state = {**others, **own}
-        self.replace(name, state, clean)
+        self.replace(name, state)
 
     @staticmethod
     def is_own(name, part):
         """Whether a part of the state is an agent's own evidence."""
-        return part == "own" or part.startswith((f"entry {name} ", "archive "))
+        return part in ("own", "waiting") or part.startswith(f"entry {name} ")
 
     def restored(self, name):
         """What another process would make of its disk."""
@@ -139,7 +162,7 @@ class World:
     def lose_disk(self, name):
         self.replace(name, None)
 
-    def replace(self, name, state, clean=False):
+    def replace(self, name, state):
         self.refusals += self.agents[name].refusals
         self.lives[name] += 1
         new = self.make(name)
@@ -147,7 +170,8 @@ class World:
             for peer in self.agents[name].neighbours():  # the configuration is not on that disk
                 new.connect(peer)
         else:
-            new.restore(state, clean)
+            new.restore(state)
+            self.tune(new)
         self.agents[name] = new
 
     def depart(self, name):

@@ -1,7 +1,6 @@
 """History of an experiment: what was known at each minute, through restarts, gaps, odd clocks."""
 
 import asyncio
-import sqlite3
 
 import httpx
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from posse.live.client import AsyncClient, Client
 from posse.live.experiment.history import NUMBERS_PER_ARM, SCALES
 from posse.live.http import serve_node
-from posse.live.store import Unknown
+from posse.live.store import StoreError, Unknown
 from posse.live.store.timeline import HistoryPoint
 from tests.live.asking import refused
 from tests.live.several import Several, table
@@ -188,8 +187,9 @@ def test_a_full_disk_is_a_gap_and_no_more(pair, monkeypatch):
     before, points = only(pair).history("day").times, only(pair).store.points
 
     with monkeypatch.context() as patch:
-        patch.setattr(points, "_file", _Full(points._file))
-        minute(pair)  # no tick fails for it
+        patch.setattr(points, "add_point", refuse_point)
+        minute(pair)
+    assert pair.nodes["a"].failures["tick"] == 0
     sent = pair.nodes["a"].counts["sent"]
     minute(pair)
     assert pair.nodes["a"].counts["sent"] > sent
@@ -197,19 +197,8 @@ def test_a_full_disk_is_a_gap_and_no_more(pair, monkeypatch):
     assert after == [*before, before[-1] + 120]
 
 
-class _Full:
-    """A file on which nothing of the history can be written."""
-
-    def __init__(self, file):
-        self.connection, self._file = _Nothing(), file
-
-    def run(self, work, durable=True):
-        return self._file.run(work, durable)
-
-
-class _Nothing:
-    def execute(self, *_):
-        raise sqlite3.OperationalError("database or disk is full")
+def refuse_point(*_):
+    raise StoreError("a.db could not be written: database or disk is full")
 
 
 def test_what_fades_says_so(tmp_path):

@@ -1,6 +1,7 @@
 """Rewards that come late: when decisions count under each meaning of silence, on a real store."""
 
 import logging
+import shutil
 import sqlite3
 from contextlib import closing, contextmanager
 
@@ -10,7 +11,7 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.experiment.decision_request import DecisionRequest
-from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment.experiment import Audit, LiveExperiment
 from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import (
     Conflict,
@@ -19,7 +20,7 @@ from posse.live.store import (
     RewardOutcome,
     Store,
     StoreError,
-    VoidReward,
+    SupersededReward,
 )
 
 UNIT = 2**20  # quanta
@@ -121,7 +122,7 @@ def test_a_decision_counts_from_the_start_and_its_reward_corrects_it(make):
     assert sum(arm["open_here"] for arm in shown) == 0
     with pytest.raises(LateReward, match="got the default reward") as late:
         world.reward("b", 1.0)
-    assert not isinstance(late.value, VoidReward)
+    assert not isinstance(late.value, SupersededReward)
     assert world.reward("b", 0.0) is RewardOutcome.REPEATED
     world.wait(100)
     assert world.sums == (1, 2, 1, 2)
@@ -258,42 +259,131 @@ def test_a_commit_that_fails_leaves_memory_and_disk_alike(make, silence):
     assert world.store.count_open_decisions() == 0
 
 
-def test_decisions_of_a_disk_set_back_are_void(make, caplog):
-    world = make(COUNT)
-    if world.exchange == "flows":
-        return  # the copy's own sums are what counts
-    for id_ in "abc":
-        world.decide(id_)
-    world.reward("a", 1.0)
-    exchange = world.experiment.agent.exchange
-    with world.store.transaction():
-        exchange._own.void_through = exchange.incarnation()  # as news of another future set it
-        exchange._own.close()
+# under flows the sums of a copy are what counts
+ORIGINS = pytest.mark.parametrize("make", ["origins"], indirect=True)
+
+
+class Neighbour:
+    """An agent in memory that holds what it was sent."""
+
+    def __init__(self):
+        options = {"identity": "n"}
+        self.agent = Agent(ARMS, families.Bernoulli(), seed=9, exchange_options=options)
+        self.agent.connect("a")
+
+    def exchange(self, world):
+        """Tick both some times and deliver all messages, with their answers."""
+        now = world.now
+        for _ in range(12):
+            there = [message for _, message in world.experiment.tick(now)]
+            back = [message for _, message in self.agent.tick(now)]
+            while there or back:
+                answers = [self.agent.receive("a", message, now) for message in there]
+                there = [
+                    answer
+                    for message in back
+                    for _, answer in world.experiment.receive("n", message, now)
+                ]
+                back = [answer for batch in answers for _, answer in batch]
+
+
+@pytest.fixture
+def restored(make, tmp_path):
+    """Decisions a, b, c with the reward of a; b got one too, then a copy without it came back.
+
+    A neighbour holds what came after the copy.
+    """
+
+    def open_(silence):
+        world, neighbour = make(silence), Neighbour()
+        world.experiment.agent.connect("n")
+        for id_ in "abc":
+            world.decide(id_)
+        world.reward("a", 1.0)
+        copy = tmp_path / "copy.db"
+        with closing(sqlite3.connect(copy)) as file, closing(sqlite3.connect(world.path)) as source:
+            source.backup(file)
+        world.reward("b", 1.0)
+        if silence == WAIT:  # else neighbours know nothing of the decisions
+            world.wait(10)
+        neighbour.exchange(world)
+        world.store.close()
+        for name in (world.path, *world.path.parent.glob(f"{world.path.name}-*")):
+            name.unlink(missing_ok=True)
+        shutil.copy(copy, world.path)
+        world.again()
+        return world, neighbour
+
+    return open_
+
+
+@ORIGINS
+def test_decisions_that_a_neighbour_knows_more_of_than_a_restored_copy_are_superseded(
+    restored, caplog
+):
+    world, neighbour = restored(COUNT)
+    assert world.sums == (1, 3, 0, 0)  # as in the copy
     for _ in range(2):  # people are told once
-        world.experiment.tick(world.now)
+        neighbour.exchange(world)
     assert [r.levelname for r in caplog.records if "was restored from a copy" in r.message] == [
         "WARNING"
     ]
+    assert world.sums == (2, 3, 0, 0)  # what the neighbour held is back
     world.decide("d")
     before = world.sums
-    with pytest.raises(VoidReward, match="open when the store was restored") as refused:
+    with pytest.raises(SupersededReward, match="open when the store was restored") as refused:
         world.reward("b", 1.0)
     assert isinstance(refused.value, Conflict)
     assert world.reward("a", 1.0) is RewardOutcome.REPEATED
     assert world.reward("d", 1.0) is RewardOutcome.NEW
     world.wait(10)
     assert world.store.count_open_decisions() == 0
-    assert [world.store.find_decision(id_).void for id_ in "abcd"] == [True, True, True, False]
+    superseded = [world.store.find_decision(id_).superseded for id_ in "abcd"]
+    assert superseded == [True, True, True, False]
     assert world.sums == (before[0] + 1, before[1], before[2] + 1, before[3] + 1)
     for id_ in "bc":
-        with pytest.raises(VoidReward):
+        with pytest.raises(SupersededReward):
             world.reward(id_, 1.0)
-    assert world.experiment.counts["void"] == 3
+    assert world.experiment.counts["superseded"] == 3
     assert world.experiment.counts["late"] == 0
     caplog.clear()
     world.again()  # and not again after a restart
-    world.experiment.tick(world.now)
+    neighbour.exchange(world)
     assert not [r for r in caplog.records if "was restored from a copy" in r.message]
+
+
+@ORIGINS
+def test_a_reward_that_waited_for_its_window_in_vain_is_counted(restored):
+    """It was acknowledged in the copy, but neighbours know more of the process that decided."""
+    world, neighbour = restored(WAIT)
+    neighbour.exchange(world)
+    refusals = world.experiment.agent.exchange.refusals
+    assert refusals["superseded"] == 0
+    before = world.sums
+    assert before[-1] == 3  # what the neighbour held as closed is back
+    world.wait(10)
+    assert refusals["superseded"] == 1  # of a: b and c had none in the copy
+    assert world.sums == before
+    assert world.store.find_decision("a").reward == 1.0
+    assert world.store.find_decision("a").superseded
+
+
+@ORIGINS
+def test_superseded_decisions_leave_the_belief_when_their_windows_are_long_over(restored):
+    """They would stay in it as failures for ever: nobody can send their rewards any more."""
+    world, neighbour = restored(COUNT)
+    neighbour.exchange(world)
+    world.decide("d")
+    world.reward("d", 1.0)
+    world.wait(10)
+    assert world.sums == (3, 4, 1, 1)
+    world.wait(400)  # two windows, and as long as another agent of this name may rest
+    world.experiment.agent.exchange.compaction.every = 1
+    neighbour.exchange(world)
+    assert world.sums == (1, 1, 1, 1)
+    held = neighbour.agent.exchange.evidence()
+    assert held == world.experiment.agent.exchange.own()
+    assert world.experiment.audit() == Audit(counted=1, in_evidence=1.0, in_network=1.0)
 
 
 def test_late_rewards_are_counted_with_how_late_they_came(make):

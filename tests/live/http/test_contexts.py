@@ -13,7 +13,7 @@ from posse.live.store import export_decisions
 from tests.live.asking import JSON, ask, refused
 from tests.live.client.test_client import Awaited
 from tests.live.several import Several, table
-from tests.live.visits import ARMS, SCHEMA, TABLES, visit
+from tests.live.visits import ARMS, SCHEMA, TABLES, make_agent_evidence, visit
 
 DE = {"country": "de", "returning": True, "basket": 31.5}
 
@@ -251,7 +251,7 @@ def test_rewards_that_come_late_count_where_they_were_begun(world):
         other.learn("red", float(n % 3 == 0), x=other.encode_context(each).x)
     assert late.evidence()["own"]["red"] == other.exchange.own()["red"]
     row = late.evidence()["own"]["red"]
-    n = late.agent._evidence.sums.n_sums
+    n = make_agent_evidence(late.agent).sums.n_sums
     assert row[:n] == row[n : 2 * n]
 
 

@@ -61,7 +61,7 @@ def test_each_has_its_own_decisions(http, both):
     assert shown["banner"] == {
         "arms": ARMS["banner"], "decisions": 4, "rewards": 3, "open_decisions": 1,
         "silence": "heard", "reward_window": None, "late_rewards": 0, "longest_lateness": 0.0,
-        "void_rewards": 0, "half_life": None, "pinned": None, "paused": [], "context": None,
+        "superseded_rewards": 0, "half_life": None, "pinned": None, "paused": [], "context": None,
         "sites": shown["banner"]["sites"],
     }  # fmt: skip
     # alone, nothing is compared, and nothing is gained by sharing
@@ -117,7 +117,7 @@ def test_metrics_by_experiment_and_arm(http, both):
     assert lines['posse_open_decisions{experiment="checkout"}'] == "1"
     assert lines['posse_open_decisions{experiment="banner"}'] == "0"
     assert lines['posse_rewards_total{experiment="banner"}'] == "4"
-    for name in ("rewards_late", "rewards_void", "conflicting_rewards"):
+    for name in ("rewards_late", "rewards_superseded", "conflicting_rewards"):
         assert lines[f'posse_{name}_total{{experiment="banner"}}'] == "0"
     assert lines['posse_request_seconds_count{route="steps"}'] == "4"
     assert lines['posse_request_seconds_bucket{route="steps",le="+Inf"}'] == "4"

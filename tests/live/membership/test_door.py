@@ -1,11 +1,12 @@
 """What strangers say of agents is looked at before it is believed: forged, replayed, huge, bent."""
 
 import random
+import threading
 from dataclasses import replace
 
 import pytest
 
-from posse.live.exchange.ledger import LARGEST
+from posse.live.exchange.evidence_sums import LARGEST
 from posse.live.membership import heartbeats as door
 from posse.live.membership.heartbeats import Presence
 from posse.live.membership.network_view import NetworkView
@@ -199,7 +200,10 @@ def test_a_liar_does_not_make_us_work_and_nobody_waits_for_signatures():
     looks = []
 
     def slow(origin, content, signature):
-        looks.append(agent._lock.locked())
+        reader = threading.Thread(target=agent.statuses)  # waits for the lock
+        reader.start()
+        reader.join(20)
+        looks.append(reader.is_alive())
         return verify(origin, content, signature)
 
     agent = Presence("a", "net", now=NOW, verify=slow)

@@ -16,6 +16,7 @@ from posse.live.membership.heartbeats import (
     STATUS_SECONDS,
     Link,
 )
+from posse.live.membership.records import StatusMessage
 from tests.live.membership.world import World
 
 LINE = [("a", "b"), ("b", "c"), ("c", "d")]
@@ -159,9 +160,9 @@ def test_a_large_network_comes_in_parts():
         other = World([(f"x{n}", "y")])
         other.tick(f"x{n}")
         (held,) = other.agents[f"x{n}"].statuses().values()
-        world.agents["a"]._store_status(
-            presence.ReceivedStatus(held.status, world.now, world.now, "x")
-        )
+        sent = round(1000 * world.now)
+        message = StatusMessage(((0, held.status),), sent, 0, 0)
+        assert world.agents["a"].receive("x", message, world.now) == {}
     world.run(2)
     assert 1 < len(world.agents["b"].statuses()) < 400  # after two ticks some of them
     world.run(6)

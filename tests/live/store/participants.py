@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,9 @@ class Heard:
     """A participant for which a reward counts whole when it is heard."""
 
     counting = False
-    void_through = 0
+
+    def is_superseded(self, decision: DecisionRecord) -> bool:
+        return False
 
     def begin(self, decision: DecisionRecord) -> DecisionRecord:
         return decision
@@ -23,6 +26,9 @@ class Heard:
 
     def close(self, decision: DecisionRecord) -> None:
         self.learn(decision)
+
+    def discard(self, decision: DecisionRecord) -> None:
+        raise AssertionError
 
     def learn(self, decision: DecisionRecord) -> None:
         raise AssertionError
@@ -40,16 +46,22 @@ class Rules:
         self.changed: set[str] = set()
         self.assumed: float | None = None
         self.waits = False
-        self.made, self.void_through = 1, 0
+        self.incarnation = 1
+        self.superseded_through = 0  # an incarnation
+        self._pending: dict[str, Any] = {}
+        self._on_disk: dict[str, Any] = {}
 
     @property
     def counting(self) -> bool:
         return self.assumed is not None
 
+    def is_superseded(self, decision: DecisionRecord) -> bool:
+        return decision.incarnation <= self.superseded_through
+
     def begin(self, decision: DecisionRecord) -> DecisionRecord:
         if self.counting:
             self.note(decision, "begin", self.assumed)
-        return replace(decision, assumed=self.assumed, made=self.made)
+        return replace(decision, assumed=self.assumed, incarnation=self.incarnation)
 
     def settle(self, decision: DecisionRecord) -> bool:
         if decision.assumed is not None:
@@ -62,6 +74,9 @@ class Rules:
     def close(self, decision: DecisionRecord) -> None:
         self.note(decision, "learn" if decision.assumed is None else "close", decision.reward)
 
+    def discard(self, decision: DecisionRecord) -> None:
+        self.note(decision, "discard", decision.reward)
+
     def note(self, decision: DecisionRecord, what: str, reward: float | None) -> None:
         self.all.setdefault(decision.arm, []).append([decision.id, what, reward])
         self.changed.add(decision.arm)
@@ -73,14 +88,26 @@ class Rules:
 
     def state(self) -> dict[str, Any]:
         self.changed.clear()
+        self._pending = deepcopy(self.all)
         return dict(self.all)
 
     def changes(self) -> dict[str, Any]:
-        changed, self.changed = self.changed, set()
-        return {arm: self.all.get(arm) for arm in changed}
+        changed = {arm: self.all.get(arm) for arm in self.changed}
+        self.changed = set()
+        self._pending |= deepcopy(changed)
+        return changed
+
+    def commit(self) -> None:
+        self._on_disk |= self._pending
+        self._pending = {}
+
+    def rollback(self) -> None:
+        self.restore({arm: part for arm, part in self._on_disk.items() if part is not None})
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.all = {arm: list(events) for arm, events in state.items()}
+        self.all = deepcopy(state)
+        self._on_disk = deepcopy(state)
+        self._pending = {}
         self.changed.clear()
 
 
@@ -89,8 +116,9 @@ class Sums(Heard):
 
     def __init__(self) -> None:
         self.sums: dict[str, float] = {}
-        self.restored = 0
+        self.rolled_back = 0
         self._last: dict[str, Any] = {}
+        self._on_disk: dict[str, Any] = {}
 
     def learn(self, decision: DecisionRecord) -> None:
         assert decision.reward is not None
@@ -114,7 +142,13 @@ class Sums(Heard):
         gone = dict.fromkeys(before.keys() - now.keys())
         return gone | {k: v for k, v in now.items() if k not in before or v != before[k]}
 
+    def commit(self) -> None:
+        self._on_disk = self._last
+
+    def rollback(self) -> None:
+        self.rolled_back += 1
+        self.restore(self._on_disk)
+
     def restore(self, state: dict[str, Any]) -> None:
         self.sums = dict(state["sums"])
-        self.restored += 1
-        self.state()
+        self._on_disk = self.state()

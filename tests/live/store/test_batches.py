@@ -77,12 +77,17 @@ def test_a_decision_under_a_taken_id_is_the_one_that_has_it(store: Store) -> Non
     assert kept[1] is not twin
 
 
-def test_only_rewards_ask_for_changes_of_evidence(store: Store, choosy: Choosy) -> None:
+def test_only_decisions_and_rewards_ask_for_changes_of_evidence(
+    store: Store, choosy: Choosy
+) -> None:
     before = choosy.asked
     with store.reward_transaction(durable=False):
-        store.add_decision(DecisionRecord("x", "A", 0.5, 1))
+        store.write_record("x", b"not evidence")
     assert choosy.asked == before
+    with store.reward_transaction(durable=False):  # it may be the first of an incarnation
+        store.add_decision(DecisionRecord("x", "A", 0.5, 1))
+    assert choosy.asked == before + 1
     with store.reward_transaction():
         store.add_reward("x", 1.0, 2)
-    assert choosy.asked == before + 1
+    assert choosy.asked == before + 2
     assert store.load_exchange() == choosy.state()

@@ -83,7 +83,7 @@ def test_a_commit_that_fails_takes_all_of_them_back(store: Store) -> None:
     with pytest.raises(ValueError, match="JSON"):
         work()
     assert [each.sums for each in sums] == [{}, {}, {}]
-    assert [each.restored for each in sums] == [1, 1, 0]  # the third did nothing
+    assert [each.rolled_back for each in sums] == [1, 1, 0]  # the third did nothing
     assert other.add_reward("d", 2, 2) is RewardOutcome.NEW
     assert third.add_reward("d", 3, 2) is RewardOutcome.NEW
     assert [each.sums for each in sums] == [{}, {"A": 2}, {"A": 3}]
@@ -103,10 +103,10 @@ def test_a_transaction_is_of_all_experiments_whichever_began_it(store: Store) ->
 
     with pytest.raises(KeyError):
         interrupted()
-    assert (sums.sums, sums.restored) == ({"A": 1}, 1)
+    assert (sums.sums, sums.rolled_back) == ({"A": 1}, 1)
     with pytest.raises(KeyError), store.transaction():
         raise KeyError
-    assert sums.restored == 1  # it had not moved
+    assert sums.rolled_back == 1  # it had not moved
 
 
 def test_a_participant_that_fails_is_its_experiments_alone(store: Store) -> None:

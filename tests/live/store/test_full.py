@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from posse.live.store import DecisionRecord, Disk, RewardOutcome, Store, StoreError
-from tests.live.store.participants import Heard
+from tests.live.store.participants import Heard, Sums
 
 
 class Total(Heard):
@@ -21,6 +21,7 @@ class Total(Heard):
 
     def __init__(self) -> None:
         self.total, self.count = 0.0, 0
+        self._on_disk = self.state()
 
     def learn(self, decision: DecisionRecord) -> None:
         assert decision.reward is not None
@@ -31,6 +32,12 @@ class Total(Heard):
         return {"total": self.total, "count": self.count}
 
     changes = state
+
+    def commit(self) -> None:
+        self._on_disk = self.state()
+
+    def rollback(self) -> None:
+        self.restore(self._on_disk)
 
     def restore(self, state: dict[str, Any]) -> None:
         self.total, self.count = state["total"], state["count"]
@@ -92,6 +99,20 @@ def test_a_transaction_that_failed_stays_so(full: Store) -> None:
     assert all(full.find_decision(f"d{index}").settled is None for index in range(500))
     assert full.add_reward("d0", 1, 1) is RewardOutcome.NEW
     assert full.load_exchange() == {"total": 1, "count": 1}
+
+
+def test_evidence_without_room_is_taken_back(full: Store) -> None:
+    """Memory must not hold what the disk refused: it would never be written again."""
+    participant = Sums()
+    other = full.open_experiment("other", "f")
+    other.attach_participant(participant)
+    with pytest.raises(StoreError, match="is full"), full.transaction():
+        participant.add(LONG, 1.0)  # as when a message arrives
+    assert participant.sums == {}
+    full.file.writer.connection.execute("PRAGMA max_page_count=1000000")
+    with full.transaction():
+        participant.add(LONG, 1.0)
+    assert other.load_exchange() == {"sums": {LONG: 1.0}}
 
 
 def test_a_participant_that_cannot_be_saved_fails_the_batch(full: Store) -> None:

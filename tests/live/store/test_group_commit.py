@@ -64,7 +64,7 @@ def test_a_participant_follows_the_commits(store: Store) -> None:
     with pytest.raises(KeyError):
         interrupted()
     assert participant.sums == {"A": 2, "C": 5}
-    assert participant.restored == 1
+    assert participant.rolled_back == 1
     again = Sums()
     store.attach_participant(again)
     assert again.sums == participant.sums
@@ -211,7 +211,7 @@ def test_a_part_that_becomes_nothing_after_a_failure(store: Store) -> None:
 
         def restore(self, state: dict[str, Any]) -> None:
             self.part = state.get("part")
-            self.state()
+            self._on_disk = self.state()
 
     participant = Part()
     store.attach_participant(participant)

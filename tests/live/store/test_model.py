@@ -23,8 +23,8 @@ from posse.live.store import (
     RewardOutcome,
     Store,
     StoreError,
+    SupersededReward,
     Unknown,
-    VoidReward,
 )
 from tests.live.store.participants import Rules
 
@@ -81,7 +81,8 @@ class Model(RuleBasedStateMachine):
             rules.assumed = 0.0 if name == "other" else None
             if before:  # as settings say at the next start
                 rules.assumed, rules.waits = before[name].assumed, before[name].waits
-                rules.made, rules.void_through = before[name].made + 1, before[name].void_through
+                rules.incarnation = before[name].incarnation + 1
+                rules.superseded_through = before[name].superseded_through
             each.attach_participant(rules)
 
     def teardown(self) -> None:
@@ -92,8 +93,8 @@ class Model(RuleBasedStateMachine):
         given = self.evidence[which].setdefault(decision.arm, [])
         given.append([decision.id, what, reward])
 
-    def is_void(self, which: str, decision: DecisionRecord) -> bool:
-        return decision.made <= self.participants[which].void_through
+    def is_superseded(self, which: str, decision: DecisionRecord) -> bool:
+        return decision.incarnation <= self.participants[which].superseded_through
 
     @rule(
         which=EXPERIMENTS,
@@ -106,14 +107,15 @@ class Model(RuleBasedStateMachine):
         rules = self.participants[which]
         rules.assumed, rules.waits = assumed, waits
         if set_back == 0:
-            rules.void_through, rules.made = rules.made, rules.made + 1
+            rules.superseded_through = rules.incarnation
+            rules.incarnation += 1
 
     @rule(which=EXPERIMENTS, name=NAMES, arm=ARMS, probability=st.floats(0, 1), time=TIMES)
     def decide(self, which: str, name: str, arm: str, probability: float, time: int) -> None:
         made, rules = DecisionRecord(name, arm, probability, time), self.participants[which]
         new = name not in self.kept[which]
         if new:
-            kept = replace(made, assumed=rules.assumed, made=rules.made)
+            kept = replace(made, assumed=rules.assumed, incarnation=rules.incarnation)
             self.kept[which][name] = kept
             if rules.assumed is not None:
                 self.note(which, kept, "begin", rules.assumed)
@@ -132,10 +134,14 @@ class Model(RuleBasedStateMachine):
         elif decision.settled is not None:
             with pytest.raises(Conflict) as refused:
                 store.add_reward(name, reward, time)
-            kind = (VoidReward if decision.void else LateReward) if decision.silent else Conflict
+            kind = (
+                (SupersededReward if decision.superseded else LateReward)
+                if decision.silent
+                else Conflict
+            )
             assert type(refused.value) is kind
-        elif self.is_void(which, decision):
-            with pytest.raises(VoidReward, match="open when the disk was set back"):
+        elif self.is_superseded(which, decision):
+            with pytest.raises(SupersededReward, match="open when the store was restored"):
                 store.add_reward(name, reward, time)
         else:
             assert store.add_reward(name, reward, time) is RewardOutcome.NEW
@@ -200,13 +206,15 @@ class Model(RuleBasedStateMachine):
             and (d.settled is not None if window is None else d.time + window <= now)
         ]
         for d in sorted(over, key=lambda d: d.time):  # of equal times, in the order made
-            void = self.is_void(which, d)
+            superseded = self.is_superseded(which, d)
             reward = default if d.assumed is None else d.assumed
             if d.settled is None:
-                reward = None if void else reward
+                reward = None if superseded else reward
                 d = replace(d, reward=reward, settled=now, silent=True)
-            kept[d.id] = replace(d, closed=now, void=void)
-            if d.reward is not None and not void:
+            kept[d.id] = replace(d, closed=now, superseded=superseded)
+            if superseded:
+                self.note(which, d, "discard", d.reward)
+            elif d.reward is not None:
                 self.note(which, d, "learn" if d.assumed is None else "close", d.reward)
         assert self.stores[which].expire_decisions(now, window, default) == len(over)
 

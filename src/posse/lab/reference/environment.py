@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from posse.algorithms import ArrivedRewards
 from posse.bandits import NEVER, draw_delays
-from posse.families import FAMILIES, Grid, get_family_name, is_contextual
+from posse.families import FAMILIES, VARIATIONAL, Grid, get_family_name, is_contextual
 from posse.lab.reference.recorder import first_cells
 from posse.lab.reference.true_means import create_world
 from posse.lab.simulation import Simulation
@@ -104,7 +104,8 @@ class BlockEnvironment:
 def _build_sampler(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
     """Return the family's `draw_rewards`, with validation of its rewards if user-defined."""
     # Validation of every reward costs time, and the families of the library are tested.
-    if type(family) in FAMILIES.values() and not isinstance(family, Grid):
+    ours = (*FAMILIES.values(), *VARIATIONAL.values())
+    if type(family) in ours and not isinstance(family, Grid):
         draw: Callable[[FloatArray, Streams], FloatArray] = family.draw_rewards
         return draw
     low = family.rewards.low

@@ -155,40 +155,23 @@ class Chooser:
         count: int,
         generator: np.random.Generator,
     ) -> list[Choice]:
-        """Draw this number of choices at round t between the arms of a subset."""
-        if len(subset.names) == 1:
-            return [Choice(subset.names[0], 1.0, subset.names, np.ones(1))] * count
-        belief = subset.belief
-        policy_probabilities = self._policy_probabilities(belief, t, subset.race)
-        between = partial(self._probabilities_between, beliefs, subset, t)
-        probabilities = self._apply_shares(beliefs, subset, policy_probabilities, between)
-        if probabilities is policy_probabilities:
-            if count > 1:
-                belief = np.broadcast_to(
-                    belief[:, None], (len(belief), count, len(policy_probabilities))
-                )
-            scores = self.policy.scores(belief, self.family, t, self.horizon, generator)
-            arms = argmax(scores, generator).reshape(-1).tolist()
-        else:
-            arms = draw_arms(probabilities, count, generator)
+        """Draw this number of choices at round t between the arms of a subset.
+
+        It draws from the probabilities: the highest of random scores has the same law, and costs
+        more.
+        """
         names = subset.names
+        probabilities = self.probabilities(beliefs, subset, t)
         chances = probabilities.tolist()
-        choices = []
-        for arm in arms:
-            # Scores may pick an arm whose probability underflows to 0, and off-policy evaluation
-            # divides by the propensity: draw again from the probabilities.
-            if chances[arm] <= 0.0:
-                (arm,) = draw_arms(probabilities, 1, generator)
-            choices.append(Choice(names[arm], chances[arm], names, probabilities))
-        return choices
+        return [
+            Choice(names[arm], chances[arm], names, probabilities)
+            for arm in draw_arms(probabilities, count, generator)
+        ]
 
     def choose_arms_at(
         self, beliefs: Posteriors, subset: ArmSubset, x: FloatArray, t: int, generator: Randomness
     ) -> list[Choice]:
-        """Draw a choice at each of some contexts, (B, d), the first of them at round t.
-
-        It draws from the probabilities: sampling scores would give the same law, and cost more.
-        """
+        """Draw a choice at each of some contexts, (B, d), the first of them at round t."""
         names = subset.names
         choices = []
         for probabilities in self.probabilities_at(beliefs, subset, x, t):
@@ -300,9 +283,9 @@ class Chooser:
         return say(belief, self.family, t, self.horizon) if callable(say) else None
 
     def check_policy(self, n_arms: int, contexts: bool = False) -> None:
-        """Refuse a policy whose decisions could not be logged with their propensities.
+        """Refuse a policy without probabilities, or whose scores follow other probabilities.
 
-        contexts: there, arms are drawn from its probabilities themselves, see `choose_arms_at`.
+        contexts: there the trial would need beliefs at contexts, and is left out.
         """
         self._checked_probabilities(np.repeat(self.family.prior()[:, None], n_arms, axis=1), 1)
         if type(self.policy) not in HONEST_POLICIES and not contexts:
@@ -332,9 +315,10 @@ class Chooser:
         return values
 
     def check_honesty(self) -> None:
-        """Refuse a policy that does not choose by the probabilities that it reports.
+        """Refuse a policy whose scores do not choose by the probabilities that it reports.
 
-        By Chernoff's bound an honest policy is refused with probability below `HONESTY_ERROR`;
+        An agent draws from the probabilities, the lab from the scores: both must be one policy. By
+        Chernoff's bound an honest policy is refused with probability below `HONESTY_ERROR`;
         the random numbers of the trial are fixed, so the outcome is the same every time.
         """
         rewards = [y for y in PROBES if self.family.rewards.contains(np.array(y))][:3]

@@ -36,8 +36,7 @@ from posse.live.agent.site_pooling import (
     build_site_map,
 )
 from posse.live.agent.verdicts import Judge, Judgement, NamedVerdict, Stop
-from posse.live.exchange.ledger import Ledger
-from posse.live.exchange.seam import Outgoing
+from posse.live.exchange import Ledger, Outgoing
 from posse.policies import Policy, ThompsonSampling
 from posse.randomness import FloatArray
 
@@ -297,22 +296,28 @@ class Agent:
     ) -> None:
         """Add the reward of an arm, played by this agent, to its own evidence.
 
-        incarnation: that of `exchange.incarnation()` when the decision was made; at: its time;
-        x: its features.
+        incarnation: that of the decision, from `exchange.begin_decision` (0: the present one);
+        at: its time; x: its features.
         """
         quanta = self._evidence.quantize_reward(
             reward, self._generator, self.expansion_point(arm, x)
         )
-        self.exchange.observe(arm, quanta, made=incarnation, at=at)
+        self.exchange.observe(arm, quanta, incarnation, at)
 
     def count_decision(
-        self, arm: str, assumed: float, at: float | None = None, point: ExpansionPoint | None = None
-    ) -> int:
-        """Count a decision from its start with an assumed reward; returns its incarnation.
+        self,
+        arm: str,
+        assumed: float,
+        incarnation: int = 0,
+        at: float | None = None,
+        point: ExpansionPoint | None = None,
+    ) -> None:
+        """Count a decision from its start with an assumed reward.
 
         point: its `expansion_point`, which the caller must store with the decision.
         """
-        return self.exchange.observe(arm, self._evidence.quantize_decision(assumed, point), at=at)
+        quanta = self._evidence.quantize_decision(assumed, point)
+        self.exchange.observe(arm, quanta, incarnation, at)
 
     def correct_reward(
         self,
@@ -325,7 +330,7 @@ class Agent:
     ) -> None:
         """Replace the reward assumed at the start of a decision by its real (delayed) reward."""
         quanta = self._evidence.quantize_correction(assumed, reward, point)
-        self.exchange.observe(arm, quanta, made=incarnation, at=at)
+        self.exchange.observe(arm, quanta, incarnation, at)
 
     def close_decision(
         self,
@@ -341,7 +346,7 @@ class Agent:
             # Linearise again at what is known now: the estimate has moved since the decision.
             closing_point = self.expansion_point(arm, point.x)  # by what is known now
         quanta = self._evidence.quantize_closing(reward, self._generator, point, closing_point)
-        self.exchange.observe(arm, quanta, made=incarnation, at=at)
+        self.exchange.observe(arm, quanta, incarnation, at)
 
     @property
     def belief(self) -> FloatArray:
@@ -443,14 +448,14 @@ class Agent:
         """Return the durable state as plain JSON values."""
         return {"fingerprint": self.fingerprint, "exchange": self.exchange.state()}
 
-    def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
-        """Continue from a saved state; `clean` if nothing was observed after it was saved."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
         if state.get("fingerprint") != self.fingerprint:
             raise ValueError(
                 "the state belongs to an agent with another exchange, family or prior: give one "
                 "of this agent"
             )
-        self.exchange.restore(state["exchange"], clean)
+        self.exchange.restore(state["exchange"])
         self._pooling.reset()
 
     def _rebuild(self, names: list[str], sites: str | float) -> None:

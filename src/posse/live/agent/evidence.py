@@ -23,7 +23,7 @@ from posse.effective_samples import CAUTION as CAUTION
 from posse.effective_samples import SIGNS as SIGNS
 from posse.families import Family, Interval, Model, check_family, get_family_name, get_optional
 from posse.live.agent.context_evidence import ExpansionPoint, GramSums, context_family
-from posse.live.exchange.quanta import PER_UNIT, from_quanta, to_quanta
+from posse.live.exchange import PER_UNIT, from_quanta, to_quanta
 from posse.randomness import FloatArray
 
 REQUIRED_METHODS = (  # what decisions and `posse status` read a family by, whatever the policy
@@ -163,6 +163,12 @@ class PowerSums:
 def check_powers(family: Any) -> None:
     """Refuse a family that does not declare how its rewards add up."""
     powers: Any = get_optional(family, "powers")
+    if get_optional(family, "anchored"):
+        raise ValueError(
+            f"family {get_family_name(family)!r} is for the lab only, because live agents exchange "
+            "sums of rewards, and what such a reward adds depends on the belief that it met: use "
+            "'gaussian', and clip outliers before you report them"
+        )
     if not powers or isinstance(family, type):
         raise ValueError(
             f"family must be one for live agents, got {family!r}: declare the powers of a reward "

@@ -20,11 +20,15 @@ from posse import validation
 from posse.contexts import Contexts
 from posse.families import Model, get_family_name
 from posse.live.agent.evidence import SIGNS, Evidence
-from posse.live.exchange import EXCHANGES, Exchange
-from posse.live.exchange.layouts import DEFAULT
-from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS
-from posse.live.exchange.messages import row_size
-from posse.live.exchange.origin_checks import LARGEST_ENTRY
+from posse.live.exchange import (
+    DEFAULT,
+    EXCHANGES,
+    LARGEST_ENTRY,
+    LONGEST_NAME,
+    MOST_ARMS,
+    Exchange,
+    row_size,
+)
 
 VERSION = 1  # of what is hashed, at the head of every fingerprint; any other is refused
 

@@ -9,7 +9,14 @@ from typing import Any
 
 from posse import validation
 from posse.contexts import Contexts
-from posse.families import CONTEXTUAL, FAMILIES, Model, get_family_name, is_contextual
+from posse.families import (
+    CONTEXTUAL,
+    FAMILIES,
+    VARIATIONAL,
+    Model,
+    get_family_name,
+    is_contextual,
+)
 from posse.live.agent import (
     NO_CONTEXTS_UNDER_FLOWS,
     NO_WINNER_OF_CONTEXTS,
@@ -299,8 +306,8 @@ def _read_stop(data: Any) -> Stop:
 
 
 def _read_family(data: Any) -> Any:
-    """Read a family, plain or for contexts."""
-    return _read_entry("family", FAMILIES | CONTEXTUAL, data)
+    """Read a family, plain or for contexts; those of the lab only are refused by name."""
+    return _read_entry("family", FAMILIES | CONTEXTUAL | VARIATIONAL, data)
 
 
 def _read_context(data: Any) -> Contexts:

@@ -23,7 +23,7 @@ from posse.live.controls.records import (
 )
 from posse.live.controls.records import Control as Control
 from posse.live.controls.records import ControlMessage as ControlMessage
-from posse.live.exchange.origins import Sign
+from posse.live.exchange import Sign
 from posse.live.security import Vouch
 from posse.live.store import Conflict, list_names
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
-from posse.live.exchange.ledger import LARGEST, MOST_ARMS, is_name, is_whole
+from posse.live.exchange import LARGEST, MOST_ARMS, is_name, is_whole
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from posse.live.agent import Decision
-from posse.live.exchange.layouts import DEFAULT
-from posse.live.exchange.ledger import Ledger
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange import DEFAULT, PER_UNIT, Ledger
 
 START_SECONDS = 60.0  # an agent that does not answer in this time has failed
 

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from posse.live.exchange.ledger import LARGEST_SUM, LAST, Counts, is_name
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.evidence_sums import LARGEST_SUM, PER_UNIT, is_name
 
 DIFFERENCE = 2  # pulls: a correction is the difference of two rewards
 # quanta, and the share of a count, that rounding may make up
@@ -40,9 +39,9 @@ class Bounds:
         return len(self.per_pull)
 
     @cached_property
-    def counts(self) -> Counts:
-        """Which coordinates are counts: of all pulls and, if present, of closed ones."""
-        return (-1, 2 * self.closed) if self.closed else LAST
+    def largest(self) -> int:
+        """The most quanta that one pull adds to any coordinate, weighed late in an epoch."""
+        return (2 if self.rounded else 1) * max(self._quanta)
 
     def allow(self, values: Sequence[int]) -> bool:
         """Whether so many pulls can have added up to this; in integers, which never overflow."""
@@ -59,23 +58,14 @@ class Bounds:
                 return False
         return True
 
-    def allow_part(self, values: Sequence[int]) -> bool:
-        """Whether it can be one incarnation's part of an origin's evidence.
-
-        Rewards of decisions that an older incarnation counted come without their pulls.
-        """
-        if not self.closed:
-            return self.allow(values)
+    def allow_all(self, values: Sequence[int]) -> bool:
+        """Whether it can be the evidence of an entry: all parts of its decisions are in it."""
         n = self.closed
         return (
-            values[-1] >= 0
-            and _is_within(values[n:-1], self._quanta[n:], values[2 * n])
-            and self._is_gram(values[n : 2 * n], values[2 * n])
+            self.allow(values)
+            and self._is_gram(values[:n], values[-1])
+            and (not n or self._is_gram(values[n : 2 * n], values[2 * n]))
         )
-
-    def allow_all(self, values: Sequence[int]) -> bool:
-        """Whether it can be all evidence of an origin, over its incarnations."""
-        return self.allow(values) and self._is_gram(values[: self.closed], values[-1])
 
     def _is_gram(self, sums: Sequence[int], pulls: int) -> bool:
         """Whether no two features can have shown that their Gram matrix is none (2 x 2 minors)."""
@@ -107,23 +97,28 @@ class Bounds:
     def clip_values(self, values: Sequence[int], pull: bool = False) -> tuple[int, ...]:
         """Return the nearest values that their counts allow: rounding may lead a little beyond.
 
-        Powers beside closed ones are clipped in a `pull` only: in a sum they may be the rewards of
-        decisions that another incarnation counted.
+        pull: these are a part of one decision. A correction has no count of its own, and is a
+        difference of two rewards; only the sum that it is added to bounds it.
         """
         n = self.closed
         if not n:
             return tuple(map(partial(_clip_value, values[-1]), values, self._quanta))
-        powers = values[:n]
-        if pull and values[-1]:
+        powers = tuple(values[:n])
+        if values[-1] or not pull:
             powers = tuple(map(partial(_clip_value, values[-1]), powers, self._quanta))
         closed = map(partial(_clip_value, values[2 * n]), values[n:-1], self._quanta[n:])
         return (*powers, *closed, max(0, values[-1]))
 
-    def undo_rounding(self, values: Sequence[int]) -> tuple[int, ...]:
-        """Bring a difference of separately rounded sums back into its bounds, if that is all."""
-        if self.rounded and all(values[count] >= -ROUNDING for count in self.counts):
-            return self.clip_values(values)
-        return tuple(values)
+    def closed_row(self, values: Sequence[int]) -> tuple[int, ...]:
+        """Return the closed decisions of a row, as if there had never been open ones."""
+        n = self.closed
+        if not n:
+            return tuple(values)
+        return (*values[n : 2 * n], *values[n : 2 * n], *values[2 * n : -1], values[2 * n])
+
+    def open_count(self, values: Sequence[int]) -> int:
+        """Count the open decisions of a row, in quanta."""
+        return values[-1] - values[2 * self.closed] if self.closed else 0
 
     def check_observation(
         self, arm: str, statistic: Sequence[int], number: type = int
@@ -142,12 +137,14 @@ class Bounds:
 
     def _is_late(self, values: Sequence[int]) -> bool:
         """Whether it corrects or closes a pull that is counted: no pull, or a difference of two."""
+        n = self.closed
         return (
-            bool(self.closed)
+            bool(n)
             and values[-1] == 0
-            and _is_within(values[: self.closed], self._quanta, DIFFERENCE * PER_UNIT)
-            and self.allow_part(values)
-            and values[2 * self.closed] <= PER_UNIT
+            and _is_within(values[:n], self._quanta, DIFFERENCE * PER_UNIT)
+            and _is_within(values[n:-1], self._quanta[n:], values[2 * n])
+            and self._is_gram(values[n : 2 * n], values[2 * n])
+            and values[2 * n] <= PER_UNIT
         )
 
     @cached_property

@@ -1,14 +1,37 @@
-"""Digests: what a neighbour holds, shown in turns, each complete for its range of keys."""
+"""Digests (anti-entropy): what a neighbour holds, and the entries that it lacks.
+
+A digest lists versions, in pages that are each complete for a range of keys. What a neighbour is
+known to hold is replaced by its digest, not merged with it: after its disk was restored it holds
+less than it had acknowledged.
+"""
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from posse.live.exchange.messages import END, FIRST, Entry, Key, OriginsMessage, wire_size
+from posse.live.exchange.evidence_sums import LARGEST
+from posse.live.exchange.interface import Outgoing
+from posse.live.exchange.messages import (
+    END,
+    FIRST,
+    NO_VERSION,
+    Entry,
+    Holding,
+    Key,
+    OriginsMessage,
+    Version,
+    signed_bytes,
+    wire_size,
+)
+from posse.live.exchange.origin_validation import LARGEST_ENTRY, Sign
+from posse.live.exchange.replica import Replica
 
-Holding = tuple[str, int, int]  # origin, incarnation, seq
+T = TypeVar("T")
+
+LARGEST_MESSAGE = 900_000  # bytes
 
 
 @dataclass(frozen=True)
@@ -37,11 +60,11 @@ class Pages:
         return self._next is not None
 
     def turn(self, order: Sequence[Key], entries: Mapping[Key, Entry], room: int) -> Page:
-        """The next page."""
+        """Return the next page."""
         first = self._next or FIRST
         holds: list[Holding] = []
         for key in order[bisect.bisect_left(order, first) :]:
-            holding = (*key, entries[key].seq)
+            holding = entries[key].holding
             room -= holding_bytes(holding)
             if room < 0:
                 self._next = key
@@ -51,12 +74,18 @@ class Pages:
         return Page(tuple(holds), first, END)
 
 
+def page_of_origin(replica: Replica, origin: str) -> Page:
+    """Return all that is held of one origin: its answer when it asks after a start."""
+    holds = tuple(entry.holding for entry in replica.of_origin(origin))
+    return Page(holds, (origin, 0), (origin, LARGEST))
+
+
 def holding_bytes(holding: Holding) -> int:
     """The most bytes it takes on the wire."""
-    return 30 + wire_size(holding[0])
+    return 50 + wire_size(holding[0])
 
 
-def within(key: Key, first: Key, last: Key) -> bool:
+def is_within(key: Key, first: Key, last: Key) -> bool:
     """Whether a key is in a range."""
     return first <= key and (last == END or key < last)
 
@@ -65,34 +94,122 @@ def within(key: Key, first: Key, last: Key) -> bool:
 class Neighbour:
     """What one neighbour is known to hold; all volatile."""
 
-    holds: dict[Key, int] = field(default_factory=dict)  # -> seq
-    last_heard: float | None = None
+    holds: dict[Key, Version] = field(default_factory=dict)
+    # entries that one of its digests lacked: two agents of one name show different digests, and
+    # each must get what it lacks
+    owed: set[Key] = field(default_factory=set)
+    last_heard: float | None = None  # by the wall clock
+    heard_at: float | None = None  # by the clock that nobody sets
     shown_up_to: Key = FIRST  # its digest, without a gap since the process began
     shown_all: bool = False  # whether all of it was shown
+    answered: bool = False  # whether it has shown what it holds of us since this process began
 
-    def note(self, key: Key, seq: int) -> None:
-        """It holds at least this."""
-        self.holds[key] = max(seq, self.holds.get(key, 0))
+    def note(self, key: Key, version: Version) -> None:
+        """Note that it holds at least this version."""
+        if version > self.holds.get(key, NO_VERSION):
+            self.holds[key] = version
 
     def lacking(self, entries: Mapping[Key, Entry]) -> list[Entry]:
-        """The entries that it is not known to hold."""
-        return [entry for key, entry in entries.items() if entry.seq > self.holds.get(key, 0)]
+        """Return the entries that it is not known to hold."""
+        holds = self.holds
+        lacking = [e for key, e in entries.items() if e.version > holds.get(key, NO_VERSION)]
+        if self.owed:
+            owed = self.owed - {entry.key for entry in lacking}
+            lacking += [entries[key] for key in owed if key in entries]
+        return lacking
 
-    def hear(self, message: OriginsMessage, most: int) -> None:
-        """What it says that it holds."""
+    def receive_digest(self, message: OriginsMessage, replica: Replica, most: int) -> None:
+        """Note what it says that it holds."""
         if message.complete:
             first = message.first
             last = message.last
-            # replaced, not merged: after a rolled-back disk it holds less than it acknowledged
+            # replaced, not merged: after a restored disk it holds less than it acknowledged
             if (first, last) == (FIRST, END):
                 self.holds = {}
             else:
-                kept = self.holds.items()
-                self.holds = {key: seq for key, seq in kept if not within(key, first, last)}
+                held = self.holds.items()
+                self.holds = {key: v for key, v in held if not is_within(key, first, last)}
             if first <= self.shown_up_to:
                 self.shown_all = self.shown_all or last == END
                 self.shown_up_to = FIRST if last == END else max(last, self.shown_up_to)
-        for origin, incarnation, seq in message.holds:
+        for origin, incarnation, *numbers in message.holds:
+            (made, seq, nonce) = numbers
             key = origin, incarnation
             if key in self.holds or len(self.holds) < most:
-                self.note(key, seq)
+                mine = replica.entries.get(key)
+                version = made, seq, nonce
+                # one tuple for the same version: there are many
+                same = mine is not None and mine.version == version
+                self.note(key, mine.version if mine is not None and same else version)
+        if message.complete:
+            within = (e.key for e in self.lacking(replica.entries))
+            self.owed |= {key for key in within if is_within(key, message.first, message.last)}
+
+
+class Sender:
+    """Builds messages: in turns the entries that a neighbour lacks, and pages of the digest."""
+
+    def __init__(self, sign: Sign | None, network: str, digest_every: int, batch: int) -> None:
+        """digest_every: so many ticks; batch: the most entries a message."""
+        self.digest_every = digest_every
+        self.batch = batch
+        self.ticks = 0
+        self._sign = sign
+        self._network = network
+        self._pages = Pages()
+
+    def make_messages(
+        self,
+        replica: Replica,
+        fingerprint: str,
+        neighbours: Mapping[str, Neighbour],
+        identity: str,
+        question: int,
+    ) -> Outgoing:
+        """Build for each neighbour the entries it has not acknowledged, and a digest if it is due.
+
+        question: the random number of an agent that rests, which asks what is held of it; 0: none.
+        """
+        outgoing: Outgoing = []
+        digest_due = self.ticks % self.digest_every == 0 or self._pages.open
+        self.ticks += 1
+        page = Page()
+        if digest_due:
+            page = self._pages.turn(
+                replica.order(), replica.entries, LARGEST_MESSAGE - LARGEST_ENTRY
+            )
+        for name, neighbour in neighbours.items():
+            batch = self._next_batch(neighbour.lacking(replica.entries))
+            signed = (self.sign_entry(replica, identity, fingerprint, entry) for entry in batch)
+            entries = _fitting(signed, Entry.size, LARGEST_MESSAGE - page.size)
+            neighbour.owed -= {entry.key for entry in entries}
+            asks = (identity, question) if question and not neighbour.answered else ("", 0)
+            if entries or digest_due or asks[1]:
+                shown = (page.holds, digest_due, page.first, page.last, asks)
+                outgoing.append((name, OriginsMessage(fingerprint, entries, *shown)))
+        return outgoing
+
+    def _next_batch(self, lacking: list[Entry]) -> list[Entry]:
+        """In turns, for entries that a neighbour refuses would else keep the others from it."""
+        first = self.ticks * self.batch % max(1, len(lacking))
+        return (lacking[first:] + lacking[:first])[: self.batch]
+
+    def sign_entry(self, replica: Replica, identity: str, fingerprint: str, entry: Entry) -> Entry:
+        """Return an entry with its signature, which an own one gets when it is first sent."""
+        if self._sign is None or entry.signature or entry.origin != identity:
+            return entry
+        content = signed_bytes(fingerprint, entry, self._network)
+        signed = replace(entry, signature=self._sign(content))
+        replica.sign(signed)
+        return signed
+
+
+def _fitting(items: Iterable[T], size: Callable[[T], int], room: int) -> tuple[T, ...]:
+    """Return the first of the items, as many as fit into a message."""
+    fitting: list[T] = []
+    for item in items:
+        room -= size(item)
+        if room < 0:
+            break
+        fitting.append(item)
+    return tuple(fitting)

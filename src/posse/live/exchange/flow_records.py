@@ -13,8 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.epochs import Epochs, shift_ledger
-from posse.live.exchange.ledger import LARGEST_SUM, Ledger, from_plain, minus, plain, plus, total
+from posse.live.exchange.evidence_sums import (
+    LARGEST_SUM,
+    Ledger,
+    from_plain,
+    minus,
+    plain,
+    plus,
+    total,
+)
+from posse.live.exchange.half_life import Epochs, shift_ledger
 from posse.live.exchange.messages import FlowsMessage
 
 MOST_BOOTS = 16  # remembered of one peer; a forgotten one is only asked again
@@ -275,3 +283,41 @@ class Census:
         return tuple(
             (identities + identities)[start : start + min(IDENTITIES_A_MESSAGE, len(identities))]
         )
+
+
+class CommittedParts:
+    """The durable parts of an exchange, as they were last written and as they are on disk."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, Any] = {}
+        self._pending: dict[str, Any] = {}
+        self.on_disk: dict[str, Any] = {}
+
+    def write_all(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """Note that all parts are written now."""
+        self._written = dict(parts)
+        self._pending = dict(parts)
+        return dict(parts)
+
+    def write_changes(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parts that changed since they were last written."""
+        # the same object is the same part: own evidence may be long
+        changed = {
+            name: part
+            for name, part in parts.items()
+            if part is not self._written.get(name) and part != self._written.get(name)
+        }
+        self._written |= changed
+        self._pending |= changed
+        return changed
+
+    def commit(self) -> None:
+        """Note that what was written is on disk."""
+        self.on_disk |= self._pending
+        self._pending = {}
+
+    def continue_from(self, parts: Mapping[str, Any]) -> None:
+        """Continue from the parts on disk."""
+        self._written = dict(parts)
+        self._pending = {}
+        self.on_disk = dict(parts)

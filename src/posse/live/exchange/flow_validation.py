@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.evidence_sums import (
+    LARGEST_SUM,
+    MOST_ARMS,
+    PER_UNIT,
+    is_ledger,
+    is_name,
+    is_whole,
+)
 from posse.live.exchange.flow_records import MOST_KNOWN
-from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, is_ledger, is_name, is_whole
 from posse.live.exchange.messages import FlowsMessage
-from posse.live.exchange.quanta import PER_UNIT
 
 MOST_EDGES = 10_000
 

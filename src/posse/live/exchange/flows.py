@@ -38,26 +38,31 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.epochs import AHEAD, Epochs
+from posse.live.exchange.evidence_sums import (
+    Ledger,
+    divide_toward_zero,
+    map_values,
+    minus,
+    negative,
+    plus,
+)
 from posse.live.exchange.flow_records import (
     IDENTITIES_A_TICK,
     Census,
+    CommittedParts,
     FlowRecords,
     Peer,
     Record,
     in_epoch,
 )
 from posse.live.exchange.flow_validation import FlowChecks
-from posse.live.exchange.layouts import DEFAULT
-from posse.live.exchange.ledger import Ledger, map_values, minus, negative, plus
-from posse.live.exchange.messages import FlowsMessage
-from posse.live.exchange.parts import WrittenParts
-from posse.live.exchange.quanta import divide_toward_zero
-from posse.live.exchange.seam import NeighbourStatus, Outgoing
+from posse.live.exchange.half_life import AHEAD, Epochs
+from posse.live.exchange.interface import NeighbourStatus, Outgoing
+from posse.live.exchange.messages import DEFAULT, FlowsMessage
 
 REMIND_EVERY = 10  # ticks
 
@@ -86,7 +91,7 @@ class Flows:
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
         self.fingerprint = fingerprint
-        self.void_through = 0  # what a disk that was set back holds is all that counts
+        self.reward_window: float | None = None  # nothing is compacted
         self._bounds = Bounds(tuple(bounds), closed, half_life is not None)
         self._network_size = network_size
         self._divide = divide
@@ -99,7 +104,7 @@ class Flows:
         self._draw = draw
         self._ticks = 0
         self._start_boot()
-        self._parts = WrittenParts()
+        self._parts = CommittedParts()
         self._sizes = 0  # how often N changed
 
     @property
@@ -120,8 +125,8 @@ class Flows:
             self._start_boot()
 
     def observe(
-        self, arm: str, statistic: Sequence[int], *, made: int = 0, at: float | None = None
-    ) -> int:
+        self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
+    ) -> None:
         """Add own evidence, weighed by the time of its decision."""
         values = self._bounds.check_observation(arm, statistic, self._checks.number)
         if self._epochs.fading:
@@ -131,11 +136,29 @@ class Flows:
             self._records.observe(arm, values)
         else:  # no message could carry it; by then there is enough to know this arm by
             self.refusals["evidence_full"] += 1
-        return 0
 
     def incarnation(self) -> int:
-        """Flows have none."""
+        """Flows have none: what a restored disk holds is all that counts."""
         return 0
+
+    def begin_decision(self, arm: str) -> int:
+        """Flows need not know of it."""
+        return 0
+
+    def is_superseded(self, incarnation: int) -> bool:
+        """No decision is."""
+        return False
+
+    def warnings(self) -> list[str]:
+        """There are none."""
+        return []
+
+    def needs_compaction(self) -> bool:
+        """Sums do not grow with the number of starts."""
+        return False
+
+    def compact(self, open_incarnations: Collection[int]) -> None:
+        """Do nothing."""
 
     def by_origin(self) -> dict[str, Ledger]:
         """Flows do not know whose evidence it is."""
@@ -269,13 +292,21 @@ class Flows:
 
     def state(self) -> dict[str, Any]:
         """All durable parts: identity, own evidence, edges, identities seen, and each record."""
-        return self._parts.take_all(self._small_parts()) | self._records.state()
+        return self._parts.write_all(self._small_parts() | self._records.state())
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
-        return self._parts.take_changes(self._small_parts()) | self._records.changes()
+        return self._parts.write_changes(self._small_parts() | self._records.changes())
 
-    def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
+    def commit(self) -> None:
+        """Note that all changes so far are on disk."""
+        self._parts.commit()
+
+    def rollback(self) -> None:
+        """Return to the last commit: nothing that came later was sent."""
+        self.restore(self._parts.on_disk)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Continue with a new boot; a stop need not be clean, for the other ends know the flows."""
         self.identity = state["identity"]
         revision = self.revision
@@ -283,7 +314,7 @@ class Flows:
         self._records.revision += revision + 1
         self._active = set(state["active"])
         self._census = Census([self.identity, *state["known"]])
-        self._parts.restore(self._small_parts())
+        self._parts.continue_from(state)
 
     def _small_parts(self) -> dict[str, Any]:
         parts = {

@@ -1,53 +1,110 @@
-"""The messages of the exchanges: plain values; `wire` serialises them."""
+"""The messages of the exchanges, and what an origin signs: plain values; `wire` serialises them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-from posse.live.exchange.layouts import DEFAULT, LAYOUT
+from posse.live.exchange.evidence_sums import Ledger
+
+DEFAULT = "default"  # the experiment of files without tables of experiments
 
 Key = tuple[str, int]  # origin and incarnation
 FIRST: Key = ("", 0)  # before all keys, for no name is empty
 END: Key = ("", 0)  # as the last key: up to the end
+BASE = 0  # the incarnation of an origin's base, in which older entries are compacted
+
+# How many decisions were begun in an entry, how often it was written, and a random number drawn for
+# this version. Of two versions the larger wins whole, everywhere.
+Version = tuple[int, int, int]
+NO_VERSION: Version = (0, 0, 0)  # below all others
+
+Holding = tuple[str, int, int, int, int]  # origin, incarnation, then the version
 
 
-@dataclass(frozen=True)
+def pack_numbers(rows: Iterable[Sequence[int]]) -> bytes:
+    """Pack the rows of a ledger, eight bytes a number."""
+    numbers = [number for row in rows for number in row]
+    return struct.pack(f"<{len(numbers)}q", *numbers)
+
+
+def unpack_numbers(numbers: bytes) -> tuple[int, ...]:
+    """Unpack all numbers, row after row."""
+    return struct.unpack(f"<{len(numbers) // 8}q", numbers)
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """All that one origin has seen in one incarnation; written and signed by it alone.
+    """The evidence of all decisions that one origin made in one incarnation; signed by it alone.
 
-    It may absorb (fold) older incarnations of its origin: those named, up to the seq named with
-    each, and all others below `floor`.
+    Entries are held by the ten thousand, so the sums of the arms are packed: (arms, coordinates).
+    A base (incarnation 0) has the closed sums of the incarnations that it covers.
     """
 
     origin: str
     incarnation: int
-    seq: int
-    evidence: Mapping[str, tuple[int, ...]]
-    signature: bytes = b""
-    layout: int = LAYOUT  # how it was signed, and how it is read
-    experiment: str = DEFAULT
+    version: Version
+    arms: tuple[str, ...]
+    numbers: bytes  # of each arm its coordinates
     epoch: int = 0  # 0: none
-    folded: tuple[tuple[int, int], ...] = ()  # (incarnation, seq), rising
-    floor: int = 0
+    covers: tuple[int, ...] = ()  # of a base: the incarnations that it stands for
+    signature: bytes = b""
+
+    @classmethod
+    def from_ledger(
+        cls,
+        key: Key,
+        version: Version,
+        ledger: Mapping[str, Sequence[int]],
+        epoch: int = 0,
+        covers: tuple[int, ...] = (),
+    ) -> Entry:
+        """Build an entry that is not signed yet."""
+        return cls(*key, version, tuple(ledger), pack_numbers(ledger.values()), epoch, covers)
 
     @property
     def key(self) -> Key:
-        """Of entries with the same one, that with the highest seq is right."""
+        """Of entries with the same key, that with the largest version is right."""
         return self.origin, self.incarnation
 
-    @cached_property
-    def pulls(self) -> int:
-        """How many it counts over all arms, in quanta: the last number of every row."""
-        return sum(row[-1] for row in self.evidence.values())
+    @property
+    def holding(self) -> Holding:
+        """The entry as a digest lists it."""
+        return self.origin, self.incarnation, *self.version
 
-    @cached_property
+    def ledger(self) -> Ledger:
+        """Unpack the sums by arm."""
+        numbers = unpack_numbers(self.numbers)
+        width = len(numbers) // max(1, len(self.arms))
+        return {arm: numbers[n * width : (n + 1) * width] for n, arm in enumerate(self.arms)}
+
+    def pulls(self) -> int:
+        """Count the pulls over all arms, in quanta: the last number of every row."""
+        width = len(self.numbers) // 8 // max(1, len(self.arms))
+        return sum(unpack_numbers(self.numbers)[width - 1 :: width]) if self.arms else 0
+
     def size(self) -> int:
         """The most bytes it takes on the wire."""
-        arms = (row_size(arm, len(row)) for arm, row in self.evidence.items())
-        names = wire_size(self.origin) + wire_size(self.experiment)
-        return 400 + names + len(self.signature) + 19 * len(self.folded) + sum(arms)
+        names = sum(10 + wire_size(name) for name in (self.origin, *self.arms))
+        return 300 + names + len(self.numbers) + len(self.signature) + 9 * len(self.covers)
+
+
+def signed_bytes(fingerprint: str, entry: Entry, network: str = "") -> bytes:
+    """Return the bytes that an origin signs: all of an entry, and where it is valid."""
+    content = [
+        network,
+        fingerprint,
+        entry.origin,
+        entry.incarnation,
+        entry.version,
+        entry.epoch,
+        entry.covers,
+        entry.arms,
+        entry.numbers.hex(),
+    ]
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True)
@@ -56,10 +113,14 @@ class OriginsMessage:
 
     fingerprint: str
     entries: tuple[Entry, ...]
-    holds: tuple[tuple[str, int, int], ...]  # (origin, incarnation, seq)
+    holds: tuple[Holding, ...]
     complete: bool  # whether `holds` is all from `first` up to `last`, or acknowledges
     first: Key = FIRST
     last: Key = END
+    # the origin of which the receiver is to show all it holds, and a random number that its answer
+    # repeats: an answer to an earlier process may be out of date
+    asks: tuple[str, int] = ("", 0)
+    answers: int = 0  # 0: to nothing
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,7 @@ from posse.live.controls import (
     describe_changes,
 )
 from posse.live.counters import ContextOddities, Counts, serialize_context
-from posse.live.exchange.examine import Sign
-from posse.live.exchange.layouts import DEFAULT
-from posse.live.exchange.ledger import Ledger
-from posse.live.exchange.origins import Origins
-from posse.live.exchange.seam import NeighbourStatus, Outgoing
+from posse.live.exchange import DEFAULT, Ledger, NeighbourStatus, Origins, Outgoing, Sign
 from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.experiment.history import History, HistoryRecorder
 from posse.live.experiment.reward_window import (
@@ -50,8 +46,8 @@ from posse.live.store import (
     RewardOutcome,
     Store,
     StoreError,
+    SupersededReward,
     Unknown,
-    VoidReward,
     pack_probabilities,
 )
 
@@ -107,7 +103,6 @@ class LiveExperiment:
         self._participant = EvidenceParticipant(agent, self._lock, reward_window)
         self._swept = False  # whether rewards that waited for a window are seen to without one
         store.attach_participant(self._participant)
-        self._logged_void_through = agent.exchange.void_through  # as far as it was logged
         self._offers = ArmLists(store.read_record(ARMS))
         self._store_arms(agent.arm_names)
         self._offers.use_arms(agent.arm_names)
@@ -272,7 +267,7 @@ class LiveExperiment:
         """Return the assumed reward and the incarnation that a new decision most likely gets."""
         assumed = self.reward_window.default_reward if self._participant.counting else None
         with self._lock:
-            return {"assumed": assumed, "made": self.agent.exchange.incarnation()}
+            return {"assumed": assumed, "incarnation": self.agent.exchange.incarnation()}
 
     def _try_draw(self, request: DecisionRequest) -> DecisionRecord | ValueError:
         try:
@@ -307,7 +302,8 @@ class LiveExperiment:
                 self.late.add_delay(outcome.lateness)
                 self.counts.add("late")
             elif isinstance(outcome, Conflict):
-                self.counts.add("void" if isinstance(outcome, VoidReward) else "conflicts")
+                superseded = isinstance(outcome, SupersededReward)
+                self.counts.add("superseded" if superseded else "conflicts")
 
     def pin(self, arm: str) -> Control:
         """Play only this arm; durable when it returns."""
@@ -479,23 +475,29 @@ class LiveExperiment:
         before = self.agent.differences
         with self.store.transaction(), self._lock:
             messages = self.agent.tick(now)
+        self._compact_evidence()
         self._log_differences(before.differ)
-        self._log_void()
+        self._log_warnings()
         return messages
 
-    def _log_void(self) -> None:
-        """Log once that a neighbour has more of this agent's evidence than its own store."""
-        through = self.agent.exchange.void_through
-        if through > self._logged_void_through:
-            log.warning(
-                "the store was restored from a copy or is new, because neighbours have more "
-                "evidence of this agent: open decisions are void, and their rewards are refused",
-                extra={"experiment": self.name},
-            )
-            self.recorder.note_event(
-                "void", "the store was restored from a copy or is new: its open decisions are void"
-            )
-        self._logged_void_through = through
+    def _compact_evidence(self) -> None:
+        """Compact the evidence of earlier processes whose decisions are all closed."""
+        with self._lock:
+            if not self.agent.exchange.needs_compaction():
+                return
+        with self.store.transaction():
+            # Read within the transaction: no decision of an old process can open any more.
+            open_incarnations = self.store.find_open_incarnations()
+            with self._lock:
+                self.agent.exchange.compact(open_incarnations)
+
+    def _log_warnings(self) -> None:
+        """Log once what the exchange noticed: a restored copy, or a second agent of this name."""
+        with self._lock:
+            sentences = self.agent.exchange.warnings()
+        for sentence in sentences:
+            log.warning("%s", sentence, extra={"experiment": self.name})
+            self.recorder.note_event("superseded", sentence)
 
     def _log_differences(self, before: bool) -> None:
         """Log once that sites differ, and once that they no longer do."""

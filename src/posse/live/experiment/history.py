@@ -20,7 +20,7 @@ import numpy as np
 
 from posse.live.agent import Agent, Judgement
 from posse.live.counters import Counts
-from posse.live.exchange.ledger import Ledger
+from posse.live.exchange import Ledger
 from posse.live.store import (
     MAX_EVENTS,
     ArmLists,
@@ -145,7 +145,7 @@ def round_losses(losses: FloatArray) -> Numbers:
 
 Kind = Literal[
     "restart", "arm", "pin", "pause", "resume", "partition",
-    "late", "void", "sites", "settings", "verdict",
+    "late", "superseded", "sites", "settings", "verdict",
 ]  # fmt: skip
 MINUTE = SCALES["day"].seconds
 HOUR = 3600.0

@@ -104,46 +104,41 @@ class EvidenceParticipant:
     def __init__(self, agent: Agent, lock: threading.RLock, reward_window: RewardWindow) -> None:
         self._agent = agent
         self._lock = lock
-        self._started = False
         self.resumed = False  # whether there was a state on disk
-        self.counted = self._counted_written = 0
+        self.counted = self._counted_written = self._counted_on_disk = 0
         self.set_reward_window(reward_window)
 
     def set_reward_window(self, reward_window: RewardWindow) -> None:
         """Use this window from now on; counted decisions stay, each stores what was assumed."""
-        self.reward_window, self.counting_mode = (
-            reward_window,
-            reward_window.counting_mode(self._agent),
-        )
+        self.reward_window = reward_window
+        self.counting_mode = reward_window.counting_mode(self._agent)
+        self._agent.exchange.reward_window = reward_window.window
 
     @property
     def counting(self) -> bool:
         """Whether decisions count from the start."""
         return self.counting_mode == "count"
 
-    @property
-    def void_through(self) -> int:
-        """Open decisions up to this incarnation may have been counted in another future."""
-        return self._agent.exchange.void_through
+    def is_superseded(self, decision: DecisionRecord) -> bool:
+        """Whether an open decision no longer counts: another copy of this agent has it."""
+        return self._agent.exchange.is_superseded(decision.incarnation)
 
     def begin(self, decision: DecisionRecord) -> DecisionRecord:
         """Count a new decision, if decisions count from the start."""
         with self._lock:
             assumed = self.reward_window.default_reward if self.counting else None
             point = None
-            if assumed is None:
-                incarnation = self._agent.exchange.incarnation()
-            else:
+            incarnation = self._agent.exchange.begin_decision(decision.arm)
+            if assumed is not None:
                 point = self._agent.expansion_point(decision.arm, self._features_of(decision))
-                incarnation = self._agent.count_decision(
-                    decision.arm, assumed, decision.time, point
-                )
+                self._agent.count_decision(decision.arm, assumed, incarnation, decision.time, point)
                 self.counted += 1
         log_odds = None if point is None else point.log_odds
         # The record was drawn with these values in most cases: then nothing is copied.
-        if (incarnation, assumed, log_odds) == (decision.made, decision.assumed, decision.log_odds):
+        drawn = decision.incarnation, decision.assumed, decision.log_odds
+        if (incarnation, assumed, log_odds) == drawn:
             return decision
-        return replace(decision, made=incarnation, assumed=assumed, log_odds=log_odds)
+        return replace(decision, incarnation=incarnation, assumed=assumed, log_odds=log_odds)
 
     def _features_of(self, decision: DecisionRecord) -> FloatArray | None:
         """Return the features of the context of a decision."""
@@ -165,7 +160,7 @@ class EvidenceParticipant:
         with self._lock:
             if d.assumed is None:
                 if self.reward_window.default_reward is None:
-                    self._agent.learn(d.arm, reward, d.made, d.time, self._features_of(d))
+                    self._agent.learn(d.arm, reward, d.incarnation, d.time, self._features_of(d))
                     self.counted += 1
                     return True
                 # Evidence waits for the window to close, but an impossible reward is refused now.
@@ -174,11 +169,11 @@ class EvidenceParticipant:
             self._agent.check_reward(reward)
             if reward != d.assumed:
                 self._agent.correct_reward(
-                    d.arm, d.assumed, reward, d.made, d.time, self._expansion_point(d)
+                    d.arm, d.assumed, reward, d.incarnation, d.time, self._expansion_point(d)
                 )
             # The window was removed by a reload: no other event would close this decision.
             if self.reward_window.window is None:  # not any more: nothing else closes it
-                self._agent.close_decision(d.arm, reward, d.made, d.time, self._expansion_point(d))
+                self._close_counted(d, reward)
                 return True
             return False
 
@@ -189,15 +184,28 @@ class EvidenceParticipant:
         assert reward is not None
         with self._lock:
             if d.assumed is None:
-                self._agent.learn(d.arm, reward, d.made, d.time, self._features_of(d))
+                self._agent.learn(d.arm, reward, d.incarnation, d.time, self._features_of(d))
                 self.counted += 1
             else:
-                self._agent.close_decision(d.arm, reward, d.made, d.time, self._expansion_point(d))
+                self._close_counted(d, reward)
+
+    def discard(self, decision: DecisionRecord) -> None:
+        """Note that another copy of this agent has a decision, which is closed here."""
+        with self._lock:
+            if decision.assumed is not None:  # it counted from its start
+                self.counted -= 1
+            elif decision.reward is not None:  # it waited for its window
+                self._agent.exchange.refusals["superseded"] += 1
+
+    def _close_counted(self, decision: DecisionRecord, reward: float) -> None:
+        """Make the reward of a decision final that has counted from its start."""
+        d = decision
+        point = self._expansion_point(d)
+        self._agent.close_decision(d.arm, reward, d.incarnation, d.time, point)
 
     def state(self) -> dict[str, Any]:
         """Return the exchange's durable state, and the counter."""
         with self._lock:
-            self._started = True
             self._counted_written = self.counted
             return {**self._agent.exchange.state(), COUNTED: self.counted}
 
@@ -210,14 +218,21 @@ class EvidenceParticipant:
             return changed
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Return to the state on disk: at a start, or after a failed commit (clean)."""
+        """Continue from the state on disk, at a start."""
         parts = {part: value for part, value in state.items() if part != COUNTED}
         with self._lock:
-            # A restore before the first state is a start; later ones undo a failed commit.
-            self.resumed |= not self._started
-            self._agent.exchange.restore(parts, clean=self._started)
-            if COUNTED in state:
-                self.counted = state[COUNTED]
-            else:  # of a store from before there was a counter
-                self.counted = round(self._agent.count_pulls(self._agent.exchange.own()))
-            self._counted_written = self.counted
+            self.resumed = True
+            self._agent.exchange.restore(parts)
+            self.counted = self._counted_written = self._counted_on_disk = state[COUNTED]
+
+    def commit(self) -> None:
+        """Note that all changes so far are on disk."""
+        with self._lock:
+            self._counted_on_disk = self._counted_written
+            self._agent.exchange.commit()
+
+    def rollback(self) -> None:
+        """Return to the last commit: what came later could not be written."""
+        with self._lock:
+            self.counted = self._counted_written = self._counted_on_disk
+            self._agent.exchange.rollback()

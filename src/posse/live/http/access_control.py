@@ -16,6 +16,8 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+TRANSPORT_EXTENSION = "posse.transport"  # in scope["extensions"]: the transport of the connection
+
 MAX_BODY_BYTES = 1_000_000  # the largest body
 TOO_LARGE = f"the body is larger than {MAX_BODY_BYTES} bytes: send less at once"
 NOT_JSON = "the body must be JSON, with Content-Type: application/json"

@@ -12,6 +12,7 @@ from typing import Any
 from posse.live.http import request_bodies as bodies
 from posse.live.http import responses as answers
 from posse.live.http.access_control import (
+    TRANSPORT_EXTENSION,
     AccessControl,
     Receive,
     Scope,
@@ -88,7 +89,10 @@ class AgentApp:
         try:
             route = methods.get(method) or self._find_unlisted_route(path, method, methods, page)
             if route.stream:
-                await self.streams.stream_to_viewer(self._node.experiment(name), receive, send)
+                transport = scope.get("extensions", {}).get(TRANSPORT_EXTENSION)
+                await self.streams.stream_to_viewer(
+                    self._node.experiment(name), receive, send, transport
+                )
                 return
             waits = self._traffic.latencies.get(route.name)
             # One histogram per route, not per path: clients cannot create metrics without bound.

@@ -206,7 +206,7 @@ def describe_experiment(experiment: LiveExperiment) -> ExperimentAnswer:
         reward_window=experiment.reward_window.window,
         late_rewards=counts["late"],
         longest_lateness=experiment.late.copy().longest,
-        void_rewards=counts["void"],
+        superseded_rewards=counts["superseded"],
         half_life=experiment.agent.half_life,
         pinned=controls["pinned"],
         paused=controls["paused"],

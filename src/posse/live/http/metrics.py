@@ -68,9 +68,9 @@ COUNTER_METRICS = {
         "rewards_late_total",
         "Rewards refused, as the reward window of their decision had closed.",
     ),
-    "void": (
-        "rewards_void_total",
-        "Rewards refused, as a restored store made their decision void.",
+    "superseded": (
+        "rewards_superseded_total",
+        "Rewards refused, as another copy of this agent's store has their decision.",
     ),
     "conflicts": ("conflicting_rewards_total", "Rewards refused, as their decision had another."),
 }

@@ -163,9 +163,9 @@ class ExperimentAnswer(Struct):
 
     silence: when a decision counts: with its reward ("heard"), from the start and corrected
     ("count"), or at the end of its reward window ("wait"). late_rewards were refused since the
-    start as their windows had closed, the latest by `longest_lateness` seconds; void_rewards as the
-    store was restored from a copy. half_life: seconds after which evidence is worth half; null:
-    it does not fade. context: the context of visitors; null: none.
+    start as their windows had closed, the latest by `longest_lateness` seconds;
+    superseded_rewards as the store was restored from a copy. half_life: seconds after which
+    evidence is worth half; null: it does not fade. context: the context of visitors; null: none.
     """
 
     arms: list[str]
@@ -176,7 +176,7 @@ class ExperimentAnswer(Struct):
     reward_window: float | None
     late_rewards: int
     longest_lateness: float
-    void_rewards: int
+    superseded_rewards: int
     half_life: float | None
     pinned: str | None
     paused: list[str]

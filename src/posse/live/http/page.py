@@ -2,6 +2,7 @@
 
 A viewer is sent the next event when it has taken the last, so that a slow viewer costs no memory; a
 viewer that takes none for ten seconds is dropped (a slow reader is the mirror image of slowloris).
+When all places are taken, a new viewer displaces the one that has been behind longest.
 The page of a demonstration uses the same streams.
 """
 
@@ -13,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -253,8 +254,36 @@ class PageSections:
 # Sections are computed once for all viewers, in a thread.
 
 MAX_VIEWERS = 50  # viewers
+# A viewer that keeps up has taken everything a moment after each event, that is, every second.
+MIN_BEHIND_SECONDS = 5.0  # without such a moment, until a viewer may be displaced
 TOO_MANY_VIEWERS = "too many viewers: close some, or poll /v1/page"
 AGENT_STOPPING = "this agent is stopping"
+
+
+class ViewerTransport(Protocol):
+    """The transport of a viewer's connection."""
+
+    def count_unread_bytes(self) -> int:
+        """Count the bytes sent that the viewer's machine has not acknowledged."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+
+
+class Viewer:
+    """A viewer, and when it last had taken all that was sent.
+
+    transport: None under another server than ours; then the viewer seems to keep up.
+    """
+
+    def __init__(self, transport: ViewerTransport | None) -> None:
+        self.transport = transport
+        self.caught_up_at = time.monotonic()
+
+    def check_progress(self) -> None:
+        """Note the time if the viewer has taken everything."""
+        if self.transport is None or not self.transport.count_unread_bytes():
+            self.caught_up_at = time.monotonic()
 
 
 class WatchedExperiment:
@@ -276,6 +305,7 @@ class PageStreams:
         self._traffic = get_traffic(node)  # which counts them
         self._watched: dict[str, WatchedExperiment] = {}
         self._sections: dict[str, tuple[LiveExperiment, PageSections]] = {}
+        self._viewers: set[Viewer] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end = asyncio.Event()
 
@@ -296,28 +326,51 @@ class PageStreams:
                 self._loop.call_soon_threadsafe(self._end.set)
 
     async def stream_to_viewer(
-        self, experiment: LiveExperiment, receive: Receive, send: Send
+        self,
+        experiment: LiveExperiment,
+        receive: Receive,
+        send: Send,
+        transport: ViewerTransport | None = None,
     ) -> None:
         """Stream to one viewer until it leaves, is too slow, or the experiment or agent ends."""
         self._loop = asyncio.get_running_loop()
         # A stream that begins during the shutdown would delay it.
         if self._end.is_set():
             raise RequestRefused(503, "not_ready", AGENT_STOPPING)
-        if self._traffic.viewers >= MAX_VIEWERS:
+        if len(self._viewers) >= MAX_VIEWERS and not self._displace_viewer():
             raise RequestRefused(503, "too_many_viewers", TOO_MANY_VIEWERS)
         watched = self._watch_experiment(experiment)
         watched.viewers += 1
-        self._traffic.viewers += 1
+        viewer = Viewer(transport)
+        self._viewers.add(viewer)
+        self._traffic.viewers = len(self._viewers)
         try:
-            await stream_events(receive, send, self._list_changes(experiment, watched), HEADERS)
+            changes = self._list_changes(experiment, watched, viewer)
+            await stream_events(receive, send, changes, HEADERS)
         except TimeoutError:  # the connection is closed, for the answer has no end
             self._traffic.refusals.add("too_slow")
         finally:
             watched.viewers -= 1
-            self._traffic.viewers -= 1
+            self._viewers.discard(viewer)
+            self._traffic.viewers = len(self._viewers)
+
+    def _displace_viewer(self) -> bool:
+        """Disconnect the viewer that has been behind longest, if one is; return whether so."""
+        for viewer in self._viewers:
+            viewer.check_progress()
+        longest = min(self._viewers, key=lambda viewer: viewer.caught_up_at, default=None)
+        if longest is None or longest.transport is None:
+            return False
+        if time.monotonic() - longest.caught_up_at < MIN_BEHIND_SECONDS:
+            return False
+        self._traffic.refusals.add("too_slow")
+        longest.transport.abort()
+        # Its task ends a little later; its place is free now.
+        self._viewers.remove(longest)
+        return True
 
     async def _list_changes(
-        self, experiment: LiveExperiment, watched: WatchedExperiment
+        self, experiment: LiveExperiment, watched: WatchedExperiment, viewer: Viewer
     ) -> AsyncGenerator[bytes, None]:
         """Yield the changes as events, until the experiment or the agent ends."""
         ended = asyncio.ensure_future(self._end.wait())
@@ -326,6 +379,7 @@ class PageStreams:
             while self._is_running(experiment) and not ended.done():
                 # taken before the changes: a beat while they are sent is not missed
                 beat = watched.beat
+                viewer.check_progress()
                 if sent_version or watched.sections.version:
                     sent_version, change = watched.sections.changes_since(sent_version)
                     yield b"data: %b\n\n" % change

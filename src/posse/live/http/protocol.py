@@ -1,23 +1,24 @@
 """The HTTP protocol class: limits on heads, bodies, times and connections (against slowloris).
 
-All uses of uvicorn's internals are in this file; pyproject.toml bounds its versions.
+All uses of uvicorn's internals are in this file and in listener.py; pyproject.toml bounds its
+versions.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
-import socket
+import sys
+import termios
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NoReturn, cast
 
-import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from posse.live.counters import Counts
-from posse.live.http.access_control import MAX_BODY_BYTES
+from posse.live.http.access_control import MAX_BODY_BYTES, TRANSPORT_EXTENSION
 
 MAX_HEAD_BYTES = 65_536  # of a request besides its body: head, trailers, chunk extensions
 CHUNK_OVERHEAD = 16  # bytes of framing around an ordinary chunk, at most
@@ -83,6 +84,23 @@ class CoalescingTransport:
             self.write(b"")
         self._transport.close()
 
+    def abort(self) -> None:
+        """Close the transport at once."""
+        self._transport.abort()
+
+    def count_unread_bytes(self) -> int:
+        """Count the bytes sent that the client's machine has not acknowledged."""
+        if self._transport.is_closing():
+            return 0
+        unread = self._transport.get_write_buffer_size()
+        connection = self._transport.get_extra_info("socket")
+        # The kernel's share is megabytes large, and known on Linux only. Without it a client that
+        # takes nothing is noticed later.
+        with suppress(OSError):
+            queued = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
+            unread += int.from_bytes(queued, sys.byteorder)
+        return unread
+
 
 class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with limits; its own has few."""
@@ -123,6 +141,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._waiting_since is None:
             self._waiting_since = self.loop.time()
         super().on_message_begin()
+        # By this ASGI extension a stream learns whether its client takes what is sent.
+        self.scope["extensions"] = {TRANSPORT_EXTENSION: self._coalescing}
 
     def on_headers_complete(self) -> None:
         """Check the size of a head, which may be too large even if it came in few segments."""
@@ -314,59 +334,6 @@ class LimitedProtocol(HttpToolsProtocol):
             b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
         )
         self.transport.close()
-
-
-class LimitedServer(uvicorn.Server):
-    """uvicorn's server with a limit on the time of TLS handshakes; its own allows a minute.
-
-    It checks its clients every second, and exits at once on request.
-    """
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._exit_requested = asyncio.Event()
-
-    def request_exit(self) -> None:
-        """Ask the server to exit, from any thread."""
-        self.should_exit = True
-        if self._loop is not None:
-            with suppress(RuntimeError):  # it has ended
-                self._loop.call_soon_threadsafe(self._exit_requested.set)
-
-    async def main_loop(self) -> None:
-        """Run the periodic checks every second until the exit."""
-        # uvicorn's own loop sleeps for 0.1 s at a time. Tick 0 is the one that runs the checks, and
-        # the event ends the wait as soon as an exit is requested.
-        while not await self.on_tick(0):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._exit_requested.wait(), 1.0)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on the given sockets."""
-        self._loop = loop = asyncio.get_running_loop()
-        config = self.config
-        create_protocol = partial(
-            config.http_protocol_class,
-            config=config,  # type: ignore[call-arg]
-            server_state=self.server_state,
-            app_state={},
-        )
-        limits: ServerLimits = config.http_protocol_class.limits  # type: ignore[attr-defined]
-        # The protocol sees a connection only after its handshake, so none of its limits applies
-        # before.
-        wait = limits.request_seconds if config.ssl is not None else None
-        self.servers = [
-            await loop.create_server(
-                create_protocol,
-                sock=listener,
-                ssl=config.ssl,
-                backlog=config.backlog,
-                ssl_handshake_timeout=wait,
-            )
-            for listener in sockets or ()
-        ]
-        self.started = True
 
 
 def make_limited_protocol(given: ServerLimits) -> type[LimitedProtocol]:

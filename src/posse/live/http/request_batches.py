@@ -1,13 +1,13 @@
-"""Group commit on the event loop: all requests of one turn of the loop share one commit.
+"""Group commit on the event loop: requests that arrive together share one commit.
 
 No thread, no lock, no timer: while the disk syncs, the next requests gather in the buffers of their
-sockets, so the busier the agent, the larger its commits.
+sockets, so the busier the agent, the larger its commits. Even on a fast disk a commit costs as much
+as several requests, so it waits for those that are on their way through the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -21,7 +21,6 @@ from posse.live.store import Conflict, DecisionRecord, RewardOutcome, StoreError
 MAX_COMMIT_ITEMS = (
     1000  # rewards and decisions in one commit, beyond which it takes no further request
 )
-SLOW_COMMIT_SECONDS = 0.005  # slower commits are worth waiting for more requests
 QUIET_TURNS = 3  # turns of the loop without a new request, after which the batch is complete
 RewardPair = tuple[str, float]  # a decision and its reward
 
@@ -48,13 +47,11 @@ class RequestBatcher:
         self._node = node
         self._traffic = traffic
         self._pending: list[BatchRequest] = []
-        self._disk_is_slow = False  # the disk, when last written
-        self._pending_before = self._quiet_turns = (
-            0  # requests so far, and turns since the last of them
-        )
+        self._pending_before = 0  # requests at the last turn of the loop
+        self._quiet_turns = 0  # turns since the last new request
 
     async def submit(self, request: BatchRequest) -> None:
-        """Have a request answered at the end of this turn; its rewards are then on disk."""
+        """Have a request answered with others of this moment; its rewards are then on disk."""
         if (
             not self._pending and self._traffic.connections() == 1
         ):  # no other client to share a commit with
@@ -71,10 +68,9 @@ class RequestBatcher:
         """Answer the pending requests; if very many, the first of them, then yield to others.
 
         A request takes some turns of the loop until it is pending, a new connection more. If each
-        of these had a commit of a slow disk in it, clients would wait for many commits instead of
-        one.
+        of these had a commit in it, clients would wait for many commits instead of one.
         """
-        if self._disk_is_slow and self._expects_more():
+        if self._expects_more():
             asyncio.get_running_loop().call_soon(self._run_turn)
             return
         items = accumulate(
@@ -125,7 +121,6 @@ class RequestBatcher:
         # Invariant: a request is answered only after its rewards are on disk, and counters are
         # raised only after the commit, so that a failed commit leaves no trace.
         now = self._node.clock()
-        began = time.monotonic()
         rewarding = [request for request in batch if request.rewards]
         deciding = [request for request in batch if request.decision_requests]
         # decisions alone do not wait for the disk: their rewards will, and then both are on disk
@@ -142,9 +137,6 @@ class RequestBatcher:
                 }
                 for request in rewarding if new_ids else ():
                     _retry_unknown_rewards(request, new_ids, now)
-        # Only commits with rewards wait for the disk, so only they measure it.
-        if rewarding:
-            self._disk_is_slow = time.monotonic() - began > SLOW_COMMIT_SECONDS
         self._count_batch(rewarding, deciding)  # only after the commit
 
     def _count_batch(

@@ -8,7 +8,7 @@ from typing import Any
 
 from posse.live.agent import ArmStatus, Judgement, SiteMap
 from posse.live.controls import ControlsAnswer
-from posse.live.exchange.ledger import Ledger
+from posse.live.exchange import Ledger
 from posse.live.experiment import Audit, DecisionRequest, History
 from posse.live.http import handlers, models
 from posse.live.membership import NetworkAnswer

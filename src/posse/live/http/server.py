@@ -23,7 +23,8 @@ from uvicorn.server import ServerState
 from posse.live.http.access_control import Receive, Scope, Send
 from posse.live.http.app import create_app, create_probe_app
 from posse.live.http.health import get_traffic
-from posse.live.http.protocol import LimitedServer, ServerLimits, make_limited_protocol
+from posse.live.http.listener import LimitedServer
+from posse.live.http.protocol import ServerLimits, make_limited_protocol
 from posse.live.node import Node
 
 PathLike = str | os.PathLike[str]

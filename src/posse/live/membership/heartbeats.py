@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from posse import __version__
-from posse.live.exchange.examine import Sign, Verify
-from posse.live.exchange.layouts import DEFAULT
+from posse.live.exchange import DEFAULT, Sign, Verify
 from posse.live.membership.records import (
     LONGEST_VERSION,
     MOST_EXPERIMENTS,

@@ -13,10 +13,10 @@ from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
-from posse.live.exchange.layouts import DEFAULT
+from posse.live.exchange import DEFAULT
 from posse.live.messaging.transport import MAX_BYTES
 
-VERSION: Final = 1  # of messages; any other is refused
+VERSION: Final = 2  # of messages; any other is refused
 MOST_FIELDS = 16  # of a message, with its tag
 LONGEST_TAG = 64  # bytes
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from cryptography import x509
 
-from posse.live.exchange.examine import Sign, Verify
+from posse.live.exchange import Sign, Verify
 from posse.live.security import certificates
 from posse.live.security.certificates import CertificateFiles
 

@@ -10,8 +10,8 @@ from posse.live.store.records import Conflict as Conflict
 from posse.live.store.records import DecisionRecord as DecisionRecord
 from posse.live.store.records import LateReward as LateReward
 from posse.live.store.records import RewardOutcome as RewardOutcome
+from posse.live.store.records import SupersededReward as SupersededReward
 from posse.live.store.records import Unknown as Unknown
-from posse.live.store.records import VoidReward as VoidReward
 from posse.live.store.records import validate_number as validate_number
 from posse.live.store.records import validate_text as validate_text
 from posse.live.store.store import Store as Store

@@ -21,8 +21,8 @@ from posse.live.store.records import (
     DecisionRecord,
     LateReward,
     RewardOutcome,
+    SupersededReward,
     Unknown,
-    VoidReward,
     validate_number,
     validate_text,
 )
@@ -98,15 +98,16 @@ def unpack_probabilities(data: bytes) -> list[float]:
 # the columns are the fields of a record, except its features
 FIELDS = tuple(field.name for field in fields(DecisionRecord) if field.name != "features")
 COLUMNS = ", ".join(FIELDS)
-_FLAGS = FIELDS.index("silent"), FIELDS.index("void")
+_FLAGS = FIELDS.index("silent"), FIELDS.index("superseded")
 INSERT = (
-    "INSERT INTO decision (experiment, id, arm, probability, time, assumed, made, allowed, "
+    "INSERT INTO decision (experiment, id, arm, probability, time, assumed, incarnation, allowed, "
     "probabilities, context, log_odds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (experiment, id) DO NOTHING"
 )
 SETTLE = "UPDATE decision SET reward = ?, settled = ?, closed = ? WHERE number = ?"
 CLOSE = (
-    "UPDATE decision SET reward = ?, settled = ?, silent = ?, closed = ?, void = ? WHERE number = ?"
+    "UPDATE decision SET reward = ?, settled = ?, silent = ?, closed = ?, superseded = ? "
+    "WHERE number = ?"
 )
 # open decisions: those up to a time, or those that have a reward
 OPEN = f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND closed IS NULL AND "
@@ -143,7 +144,7 @@ class DecisionTable:
             d = self._participant.begin_decision(requested)
             row = (
                 *(self._experiment, d.id, d.arm, float(d.probability), float(d.time)),
-                *(d.assumed, d.made, d.allowed, d.probabilities, d.context, d.log_odds),
+                *(d.assumed, d.incarnation, d.allowed, d.probabilities, d.context, d.log_odds),
             )
             if execute(INSERT, row).rowcount:
                 stored.append((d, True))
@@ -174,8 +175,8 @@ class DecisionTable:
                     outcomes.append(Unknown(error))
                 elif row_and_decision[1].settled is not None:
                     outcomes.append(_judge_repeated_reward(row_and_decision[1], reward, time))
-                elif self._participant.is_void(row_and_decision[1]):
-                    outcomes.append(_void_error(row_and_decision[1], reward))
+                elif self._participant.is_superseded(row_and_decision[1]):
+                    outcomes.append(_superseded_error(row_and_decision[1], reward))
                 else:
                     row, decision = row_and_decision
                     now = replace(decision, reward=reward, settled=time)
@@ -204,16 +205,18 @@ class DecisionTable:
         rows = self._connection.execute(OPEN + condition, (self._experiment, *values)).fetchall()
         for row, *columns in rows:
             decision = decode_row(columns)
-            void = self._participant.is_void(decision)
+            superseded = self._participant.is_superseded(decision)
             if decision.settled is None:
                 reward = default if decision.assumed is None else decision.assumed
                 decision = replace(
-                    decision, reward=None if void else reward, settled=now, silent=True
+                    decision, reward=None if superseded else reward, settled=now, silent=True
                 )
-            if not void:
+            if superseded:
+                self._participant.discard_decision(decision)
+            else:
                 self._participant.close_decision(decision)
             d = decision
-            self._connection.execute(CLOSE, (d.reward, d.settled, d.silent, now, void, row))
+            self._connection.execute(CLOSE, (d.reward, d.settled, d.silent, now, superseded, row))
         return len(rows)
 
     def _find_decisions(self, ids: Sequence[str]) -> dict[str, tuple[int, DecisionRecord]]:
@@ -267,8 +270,8 @@ def _judge_repeated_reward(
     """Judge another reward of a settled decision: a repetition, a conflict, or too late."""
     if stored.reward == reward:
         return RewardOutcome.REPEATED
-    if stored.void and stored.silent:
-        return _void_error(stored, reward)
+    if stored.superseded and stored.silent:
+        return _superseded_error(stored, reward)
     if not stored.silent:
         return Conflict(
             f"decision {stored.id!r} has the reward {stored.reward}: the reward {reward} is refused"
@@ -287,9 +290,9 @@ def _judge_repeated_reward(
     )
 
 
-def _void_error(stored: DecisionRecord, reward: float) -> VoidReward:
-    """Return the error of a reward for a void decision."""
-    return VoidReward(
-        f"decision {stored.id!r} is void: it was open when the store was restored from a copy, "
-        f"and may have been counted since; the reward {reward} is refused"
+def _superseded_error(stored: DecisionRecord, reward: float) -> SupersededReward:
+    """Return the error of a reward for a superseded decision."""
+    return SupersededReward(
+        f"decision {stored.id!r} is superseded: it was open when the store was restored from a "
+        f"copy, and neighbours know more of it; the reward {reward} is refused"
     )

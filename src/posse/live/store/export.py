@@ -16,7 +16,7 @@ from posse.live.store.file_lock import read_owner
 # fields of a line, after the experiment and the site
 FIELDS = (
     "id", "arm", "probability", "allowed", "probabilities", "time", "reward", "settled", "silent",
-    "closed", "assumed", "void", "context",
+    "closed", "assumed", "superseded", "context",
 )  # fmt: skip
 
 
@@ -55,7 +55,8 @@ def export_decisions(
 
 def _decode_fields(fields: dict[str, Any], offers: ArmLists) -> dict[str, Any]:
     """Decode the fields of a row for people: lists, probabilities and context in place of bytes."""
-    fields["silent"], fields["void"] = bool(fields["silent"]), bool(fields["void"])
+    fields["silent"] = bool(fields["silent"])
+    fields["superseded"] = bool(fields["superseded"])
     if fields["allowed"] is not None:
         allowed = fields["allowed"] = offers.decode_allowed(fields["allowed"])
         probabilities = fields["probabilities"] = unpack_probabilities(fields["probabilities"])

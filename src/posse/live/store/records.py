@@ -22,8 +22,8 @@ class LateReward(Conflict):
         self.lateness = lateness
 
 
-class VoidReward(Conflict):
-    """A reward for a decision that was open in a restored copy of the store."""
+class SupersededReward(Conflict):
+    """A reward for a decision that another copy of this agent's store has."""
 
 
 class Unknown(ValueError):
@@ -43,10 +43,10 @@ class DecisionRecord:
 
     `settled` is the time of the reward, or of the closing of the window (`silent`), perhaps without
     a reward; `closed` the time from which the evidence is final. `assumed` is the reward counted
-    from the start, None if none was; `made` the incarnation that decided (0: unknown). `void`:
-    closed without evidence, as another future of this agent may have counted it. `allowed` and
-    `probabilities`, if known, are as `ArmLists` and `pack_probabilities` write them. `context` is
-    the visitor's, as JSON, and `log_odds` the point of linearisation of `assumed`; `features`,
+    from the start, None if none was; `incarnation` the process that decided (0: unknown).
+    `superseded`: closed without evidence, as another copy of this agent's store has it. `allowed`
+    and `probabilities`, if known, are as `ArmLists` and `pack_probabilities` write them. `context`
+    is the visitor's, as JSON, and `log_odds` the point of linearisation of `assumed`; `features`,
     which are not stored, are those of the context.
     """
 
@@ -59,8 +59,8 @@ class DecisionRecord:
     silent: bool = False
     assumed: float | None = None
     closed: float | None = None
-    made: int = 0
-    void: bool = False
+    incarnation: int = 0
+    superseded: bool = False
     allowed: str | None = None
     probabilities: bytes | None = None
     context: str | None = None

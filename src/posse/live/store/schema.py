@@ -11,7 +11,7 @@ from posse.live.store.file_lock import StoreClaim
 
 APPLICATION = 0x706F7373  # "poss", in the header of the file
 
-VERSION = 1  # of the schema, in the header of the file; any other is refused
+VERSION = 2  # of the schema, in the header of the file; any other is refused
 
 SCHEMA = (
     # owner: the agent's name, once one has opened it
@@ -28,7 +28,7 @@ SCHEMA = (
     "CREATE TABLE decision (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
     "id TEXT NOT NULL, arm TEXT NOT NULL, probability REAL NOT NULL, time REAL NOT NULL, "
     "reward REAL, settled REAL, silent INTEGER NOT NULL DEFAULT 0, assumed REAL, closed REAL, "
-    "made INTEGER NOT NULL DEFAULT 0, void INTEGER NOT NULL DEFAULT 0, allowed TEXT, "
+    "incarnation INTEGER NOT NULL DEFAULT 0, superseded INTEGER NOT NULL DEFAULT 0, allowed TEXT, "
     "probabilities BLOB, context TEXT, log_odds REAL, UNIQUE (experiment, id))",
     "CREATE INDEX decision_time ON decision (experiment, time)",
     "CREATE INDEX decision_open ON decision (experiment, time) WHERE closed IS NULL",

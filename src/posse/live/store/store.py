@@ -155,6 +155,11 @@ class Store:
         rows = self.read_rows(query, (self._number, validate_text("id", id)))
         return decode_row(rows[0]) if rows else None
 
+    def find_open_incarnations(self) -> set[int]:
+        """Return the incarnations that decisions belong to which are not final."""
+        query = "SELECT DISTINCT incarnation FROM decision WHERE experiment = ? AND closed IS NULL"
+        return {int(row[0]) for row in self.read_rows(query, (self._number,))}
+
     def count_open_decisions(self) -> int:
         """Count decisions that are not final: window open, or no reward yet."""
         query = "SELECT count(*) FROM decision WHERE experiment = ? AND closed IS NULL"
@@ -239,6 +244,7 @@ class Store:
         if state is not None:
             participant.restore(state)
         self.file.run_in_commit(lambda: self.participant_state.attach_participant(participant))
+        participant.commit()
 
     @contextmanager
     def transaction(self, durable: bool = True) -> Iterator[None]:
@@ -253,7 +259,7 @@ class Store:
             yield
 
     def reward_transaction(self, durable: bool = True) -> AbstractContextManager[None]:
-        """Open a `transaction` in which only rewards change participants: no other one is asked."""
+        """Open a `transaction` in which participants change by decisions and rewards alone."""
         self.file.check_process()
         return self.file.writer.transaction(durable, mark_dirty=False)
 

@@ -17,12 +17,11 @@ class Participant(Protocol):
     def counting(self) -> bool:
         """Whether decisions count from the start: `begin` then changes evidence."""
 
-    @property
-    def void_through(self) -> int:
-        """Decisions made in incarnations up to this one that are open are void; 0: none."""
+    def is_superseded(self, decision: DecisionRecord) -> bool:
+        """Whether an open decision no longer counts: another copy of this agent has it."""
 
     def begin(self, decision: DecisionRecord) -> DecisionRecord:
-        """Count a new decision, if they count from the start; add `made` and `assumed`."""
+        """Count a new decision, if they count from the start; add `incarnation`, `assumed`."""
 
     def settle(self, decision: DecisionRecord) -> bool:
         """Add a reward, or raise with nothing changed; return whether that is final."""
@@ -30,14 +29,23 @@ class Participant(Protocol):
     def close(self, decision: DecisionRecord) -> None:
         """Make the evidence of a decision final, with its reward, or raise with nothing changed."""
 
+    def discard(self, decision: DecisionRecord) -> None:
+        """Note that a superseded decision is closed, perhaps with a reward."""
+
     def state(self) -> dict[str, Any]:
         """Return the whole durable state, in parts that JSON can represent."""
 
     def changes(self) -> dict[str, Any]:
         """Return the parts changed since this, `state` or `restore` was called; None: deleted."""
 
+    def commit(self) -> None:
+        """Note that all changes so far are on disk."""
+
+    def rollback(self) -> None:
+        """Return to the last commit."""
+
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the state on disk: at a start, or when a commit failed."""
+        """Restore the state on disk at a start."""
 
 
 class ParticipantState:
@@ -49,16 +57,13 @@ class ParticipantState:
         self._participant: Participant | None = None
         self.dirty = False  # asked for changes at the next commit
         self._changed = False  # it may have changed since the last commit
-        self._saved: dict[str, str] = {}  # part -> JSON, as on disk
-        self._written: dict[str, str | None] = {}  # in the open transaction
 
     def attach_participant(self, participant: Participant) -> None:
         """Attach a participant and write its present state; within a transaction."""
-        saved = encode_parts(participant.state())
-        removed = [part for part, _ in self.read_parts() if part not in saved]
-        self.write_parts({**saved, **dict.fromkeys(removed)})
+        parts = encode_parts(participant.state())
+        removed = [part for part, _ in self.read_parts() if part not in parts]
+        self.write_parts({**parts, **dict.fromkeys(removed)})
         self._participant = participant
-        self._saved = saved
 
     def mark_dirty(self) -> None:
         """Ask the participant for changes at the next commit."""
@@ -77,8 +82,7 @@ class ParticipantState:
         """Pass a new decision to the participant; return it as it is to be stored."""
         if self._participant is None:
             return decision
-        if self._participant.counting:
-            self.dirty = self._changed = True
+        self.dirty = self._changed = True
         return self._participant.begin(decision)
 
     def settle_reward(self, decision: DecisionRecord) -> bool:
@@ -94,13 +98,18 @@ class ParticipantState:
             self.dirty = self._changed = True
             self._participant.close(decision)
 
-    def is_void(self, decision: DecisionRecord) -> bool:
-        """Whether an open decision may have been counted in another future of this agent."""
+    def discard_decision(self, decision: DecisionRecord) -> None:
+        """Tell the participant of a superseded decision that is closed without evidence."""
+        if self._participant is not None:
+            self.dirty = self._changed = True
+            self._participant.discard(decision)
+
+    def is_superseded(self, decision: DecisionRecord) -> bool:
+        """Whether an open decision no longer counts here."""
         # A store restored from an older copy may have had another future: its open decisions may
         # have been settled and sent to neighbours there. Counting them again would count them
         # twice.
-        through = 0 if self._participant is None else self._participant.void_through
-        return 0 < through >= decision.made
+        return self._participant is not None and self._participant.is_superseded(decision)
 
     def read_parts(self) -> list[tuple[str, str]]:
         """Read all parts of the experiment's exchange state, within the open transaction."""
@@ -127,27 +136,27 @@ class ParticipantState:
         if self._participant is not None:
             # Only changed parts are written: the state grows with the number of agents, and a
             # commit should cost as much as its rewards.
-            for part, value in self._participant.changes().items():
-                self._written[part] = None if value is None else encode_json(value)
-            self.write_parts(self._written)
+            changes = self._participant.changes()
+            # Noted first: if the disk is full, what was asked for must be rolled back.
+            self._changed |= bool(changes)
+            self.write_parts(
+                {
+                    part: None if value is None else encode_json(value)
+                    for part, value in changes.items()
+                }
+            )
 
     def after_commit(self, committed: bool) -> None:
-        """Remember the state that was committed, or restore the last one that was."""
+        """Tell the participant whether its changes are on disk, or never will be."""
         self.dirty = False
-        moved = self._changed
+        changed = self._changed
         self._changed = False
-        written = self._written
-        self._written = {}
         if self._participant is None:
             return
         if committed:
-            for part, value in written.items():
-                if value is None:
-                    self._saved.pop(part, None)
-                else:
-                    self._saved[part] = value
-        elif moved or written or self._participant.changes():
-            self._participant.restore({k: json.loads(v) for k, v in self._saved.items()})
+            self._participant.commit()
+        elif changed or self._participant.changes():
+            self._participant.rollback()
 
 
 class ParticipantStates:

@@ -152,7 +152,7 @@ def test_an_agent_that_says_nothing_of_itself_is_neither_there_nor_gone(tmp_path
     """As one of an older Posse, whose evidence comes by way of others."""
     settings = {name: data(name, ("one",)) for name in ("berlin", "paris", "rome")}
     with world(tmp_path, **settings) as made:
-        made.nodes["rome"]._send_statuses = lambda now: None
+        made.nodes["rome"].presence.make_messages = lambda *_: []
         made.visit("rome", "one", 3)
         made.tick(6)
         page = watch(made.urls["berlin"])

@@ -1,5 +1,6 @@
 """Streams of the page: all of it, then what changed; no viewer can hold up another."""
 
+import itertools
 import json
 import socket
 import threading
@@ -13,7 +14,9 @@ from posse.live.http import page as event_stream
 from posse.live.http import page as sections
 from posse.live.http import page as streams
 from posse.live.http import serve_node
+from posse.live.http.health import get_traffic
 from posse.live.http.page import PageSections
+from tests.live.loopback import SOON, wait_until
 
 
 def changes(lines):
@@ -151,6 +154,76 @@ def test_a_reader_that_takes_nothing_is_dropped_and_others_go_on(node, monkeypat
                     assert next(news)
                 assert "posse_page_viewers 1" in client.get(f"{server.url}/metrics").text
                 assert next(news)
+
+
+@pytest.fixture
+def large_events(monkeypatch):
+    """Every event has 20 kB, more than the small buffer of a silent viewer takes."""
+    real = PageSections.describe_agent
+    counter = itertools.count()
+
+    def describe(self):
+        return {**real(self), "n": next(counter), "text": "x" * 20_000}
+
+    monkeypatch.setattr(PageSections, "describe_agent", describe)
+    monkeypatch.setattr(sections, "REFRESH_SECONDS", 0.1)
+    monkeypatch.setattr(sections, "MAX_CORE_SHARE", 1e9)
+
+
+def connect_silent_viewer(server):
+    """A viewer that asks for a stream and reads nothing."""
+    host, port = server.url.removeprefix("http://").split(":")
+    silent = socket.socket()
+    silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    silent.connect((host, int(port)))
+    silent.sendall(b"GET /v1/page/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    return silent
+
+
+def test_new_viewers_displace_silent_ones_and_never_one_that_keeps_up(
+    node, large_events, monkeypatch
+):
+    """50 viewers that read nothing kept all places."""
+    monkeypatch.setattr(streams, "MAX_VIEWERS", 3)
+    monkeypatch.setattr(streams, "MIN_BEHIND_SECONDS", 1.0)
+    monkeypatch.setattr(event_stream, "MAX_SEND_SECONDS", 1000.0)
+    refusals = get_traffic(node).refusals
+    with (
+        serve_node(node, "127.0.0.1:0") as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=20) as client,
+        ExitStack() as stack,
+    ):
+
+        def watch():
+            answer = stack.enter_context(client.stream("GET", "/v1/page/stream"))
+            return answer.status_code, changes(answer.iter_lines())
+
+        attentive = [watch()[1]]
+        first = stack.enter_context(connect_silent_viewer(server))
+        wait_until(lambda: get_traffic(node).viewers == 2)
+        second = stack.enter_context(connect_silent_viewer(server))
+        wait_until(lambda: get_traffic(node).viewers == 3)
+        deadline = time.monotonic() + SOON
+        while len(attentive) < 3:
+            assert time.monotonic() < deadline, "silent viewers keep their places"
+            assert all(next(news) for news in attentive)
+            status, news = watch()
+            if status == 200:
+                attentive.append(news)
+                if len(attentive) == 2:  # the one that has been silent longest went first
+                    wait_until(lambda: not is_served(server, first))
+                    assert is_served(server, second)
+        wait_until(lambda: not is_served(server, second))
+        assert refusals["too_slow"] == 2
+        for _ in range(20):  # for longer than a silent viewer would stay
+            assert all(next(news) for news in attentive)
+            assert watch()[0] == 503
+        assert get_traffic(node).viewers == 3
+
+
+def is_served(server, raw):
+    ports = {connection.client[1] for connection in list(server.state.connections)}
+    return raw.getsockname()[1] in ports
 
 
 def test_viewers_who_leave_at_once_leave_nothing_behind(server, http):

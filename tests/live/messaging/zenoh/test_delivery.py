@@ -64,7 +64,7 @@ def test_without_certificates_on_this_machine_only(world):
 def test_networks_do_not_mix(world):
     world.agent("a", network="one")
     world.agent("b", network="two")
-    wait_until(lambda: world.agents["a"]._links)
+    wait_until(lambda: world.agents["a"].links)
     for _ in range(20):
         world.agents["b"].send("a", b"x")
         time.sleep(0.01)
@@ -115,8 +115,8 @@ def test_links_that_end_without_an_event_are_found(world):
     gone = "session", "tls/127.0.0.1:1", "tls/127.0.0.1:2"
     a.update_links({gone: "b"}, set())
     assert a.connected() == {"b": True}
-    assert gone not in a._links
-    assert a._links  # those that are there are not taken for ended
+    assert gone not in a.links
+    assert a.links  # those that are there are not taken for ended
     a.update_links({gone: "b"}, set())
     b.close()
     wait_until(lambda: a.connected() == {"b": False})

@@ -43,8 +43,7 @@ def test_attachments_are_refused_before_they_are_kept(world):
     wait_until(lambda: a.refusals["certificate_missing"] == 52)
     assert a.refusals["certificate_too_large"] == 150
     assert resident() - before < 60  # two threads' buffers, not 150 MB
-    assert list(a._certificates_seen) == ["b"]
-    assert list(a._certificates_seen["b"]) == [certificate]
+    assert a.certificates_seen == {"b": [certificate]}
     assert {payload for _, payload in world.heard["a"]} == {b"x"}
 
 
@@ -62,7 +61,7 @@ def test_few_certificates_of_a_neighbour_are_kept(world):
         issue_for(world.folder, "b", timedelta(hours=1), f"b{number}")
         said = partial(heard, b"%d" % number, proof(world.folder, f"b{number}"))
         wait_until(said)
-    assert len(a._certificates_seen["b"]) <= MOST_CERTIFICATES
+    assert len(a.certificates_seen["b"]) <= MOST_CERTIFICATES
     issue_for(world.folder, "b", timedelta(seconds=-5), "ended")
     publisher.put(b"late", attachment=proof(world.folder, "ended"))
     publisher.put(bytes(1_000_001), attachment=proof(world.folder, "b0"))

@@ -2,12 +2,13 @@
 
 import json
 import os
+import threading
 import time
 
 import pytest
 import zenoh
 
-from posse.live.messaging.transport.zenoh import Router, ZenohTransport
+from posse.live.messaging.transport.zenoh import ROUTER_THREAD, Router, ZenohTransport
 from posse.live.messaging.transport.zenoh_settings import session_settings
 from posse.live.security.certificates import CertificateFiles
 from tests.live.loopback import free_addresses, wait_until
@@ -105,9 +106,10 @@ def test_a_router_that_comes_late_goes_and_comes_back(world, caplog):
 
 def test_agents_end_while_there_is_no_router(world):
     a = world.agent("a")
+    (thread,) = (thread for thread in threading.enumerate() if thread.name == ROUTER_THREAD)
     a.close()
-    a._opening.join(20)
-    assert not a._opening.is_alive()
+    thread.join(20)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("name", ["a", "mallory"])
@@ -126,7 +128,7 @@ def test_nor_does_it_with_the_session_id_of_another(world):
     _, b = world.pair()
     world.works()
     with pytest.raises(zenoh.ZError):  # a router does not dial, so that b's link is the only one
-        world.stranger("mallory", id=str(b._session.info.zid()))
+        world.stranger("mallory", id=b.session_id)
     world.works()
 
 

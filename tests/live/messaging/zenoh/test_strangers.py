@@ -126,7 +126,7 @@ def test_nor_does_it_with_the_session_id_of_another(folder, dialled, caplog):
     try:
         a, b = world.pair()
         mallory = tls(CertificateFiles.in_folder(folder, "mallory"))
-        world.stranger(tls=mallory, id=str(b._session.info.zid()))
+        world.stranger(tls=mallory, id=b.session_id)
         if dialled:  # its link joins those of b, so that nobody can tell them apart any more
             wait_until(lambda: a.connected() == {"b": False})
             wait_until(lambda: "of b and mallory claim one session" in caplog.text)

@@ -15,7 +15,7 @@ from posse.live.demo.fleet import Fleet, MemorySite
 from posse.live.demo.page.stage import TICK_SECONDS, VISITS_PER_SECOND, agent_data
 from posse.live.demo.site import AgentSite
 from posse.live.demo.visitors import Audience
-from posse.live.exchange.layouts import DEFAULT
+from posse.live.exchange import DEFAULT
 
 T = TypeVar("T")
 

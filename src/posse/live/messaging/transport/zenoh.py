@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import zenoh
@@ -45,6 +46,7 @@ from posse.live.security import (
 logger = logging.getLogger(__name__)
 
 ROUTER_PAUSE = 0.5  # seconds between two attempts to reach a router
+ROUTER_THREAD = "posse-router"  # the name of the thread that makes them
 PATIENCE = 1.0  # seconds that close() waits for zenoh, which ends by itself soon after
 MOST_CERTIFICATES = 4  # of one neighbour are kept: one, and its successors
 
@@ -141,7 +143,7 @@ class ZenohTransport:
                 self._authorities = read_authorities(self._files.authority)
             if self.router is not None:  # it may not be there yet, and nobody waits for it
                 self._opening = threading.Thread(
-                    target=self._open_when_router_answers, args=(receive,)
+                    target=self._open_when_router_answers, args=(receive,), name=ROUTER_THREAD
                 )
                 self._opening.start()
                 return
@@ -247,6 +249,22 @@ class ZenohTransport:
         open_links = () if session is None else session.info.links()
         if ended := before - {_link_ends(link) for link in open_links}:
             self.update_links({}, ended)
+
+    @property
+    def links(self) -> Mapping[LinkEnds, str]:
+        """The open links, with the name in the certificate of each."""
+        return MappingProxyType(self._links)
+
+    @property
+    def certificates_seen(self) -> dict[str, list[bytes]]:
+        """The valid certificates of each neighbour, as last sent; a few of each are kept."""
+        return {peer: list(ends) for peer, ends in self._certificates_seen.items()}
+
+    @property
+    def session_id(self) -> str | None:
+        """zenoh's identifier of the open session."""
+        session = self._session
+        return None if session is None else str(session.info.zid())
 
     def update_links(self, opened: Mapping[LinkEnds, str], ended: Set[LinkEnds]) -> None:
         """Update whose links are open: all links of one session must have one certificate.

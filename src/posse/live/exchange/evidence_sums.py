@@ -1,4 +1,7 @@
-"""Sums of evidence by arm name; an arm without evidence is left out, so that `==` compares sums."""
+"""Sums of evidence: whole quanta by arm name, so that conservation can be tested with `==`.
+
+An arm without evidence is left out of a ledger.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,8 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Ledger = dict[str, tuple[int, ...]]
-Counts = tuple[int, ...]  # which coordinates are counts: of pulls, then of closed ones
 
-LAST: Counts = (-1,)
-
+PER_UNIT = 2**20  # quanta in 1; one pull adds this much to the count
 MOST_ARMS = 1000
 LONGEST_NAME = 200
 LARGEST = 2**63 - 1  # what the wire can carry
@@ -49,43 +50,6 @@ def total(ledgers: Iterable[Mapping[str, Sequence[int]]]) -> Ledger:
     return result
 
 
-def dominates(
-    one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]], counts: Counts = LAST
-) -> bool:
-    """Whether the other counts no more pulls, and no more closed ones, of any arm."""
-    return all(
-        arm in one and all(one[arm][count] >= values[count] for count in counts)
-        for arm, values in other.items()
-    )
-
-
-def larger(
-    one: Mapping[str, Sequence[int]],
-    other: Mapping[str, Sequence[int]],
-    counts: Counts = LAST,
-    newer: bool = False,
-) -> Ledger:
-    """Of each arm that which counts more pulls; and what is closed, of that which closed more.
-
-    `newer`: of as many pulls the other, which may have corrected one.
-    """
-    both = {arm: tuple(values) for arm, values in one.items()}
-    for arm, values in other.items():
-        mine = both.get(arm)
-        if mine is None:
-            both[arm] = tuple(values)
-            continue
-        theirs = [values[n] for n in counts]
-        ours = [mine[n] for n in counts]
-        row, less = (values, mine) if (theirs, newer) > (ours, False) else (mine, values)
-        # Open and closed sums may come from different copies: take the larger count of each.
-        if less[counts[-1]] > row[counts[-1]]:  # it closed more
-            n = counts[-1] // 2
-            row = (*row[:n], *less[n:-1], row[-1])
-        both[arm] = tuple(row)
-    return both
-
-
 def plain(ledger: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
     """Return the ledger as plain JSON values."""
     return {arm: list(values) for arm, values in ledger.items()}
@@ -120,3 +84,19 @@ def is_ledger(value: object, dimension: int, number: type = int) -> bool:
             for numbers in value.values()
         )
     )
+
+
+def to_quanta(values: Sequence[float]) -> tuple[int, ...]:
+    """Whole quanta, truncated toward zero so that no bound is ever exceeded."""
+    return tuple(int(float(value) * PER_UNIT) for value in values)
+
+
+def from_quanta(quanta: Sequence[int]) -> tuple[float, ...]:
+    """Return the numbers that these quanta stand for."""
+    return tuple(quantum / PER_UNIT for quantum in quanta)
+
+
+def divide_toward_zero(numerator: int, denominator: int) -> int:
+    """Return the quotient toward zero, exact for integers of any size; denominator > 0."""
+    quotient = abs(numerator) // denominator
+    return quotient if numerator >= 0 else -quotient

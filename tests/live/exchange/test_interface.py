@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.ledger import minus, plus, total
-from posse.live.exchange.quanta import PER_UNIT, divide_toward_zero, from_quanta, to_quanta
+from posse.live.exchange.evidence_sums import (
+    PER_UNIT,
+    divide_toward_zero,
+    from_quanta,
+    minus,
+    plus,
+    to_quanta,
+    total,
+)
 
 METHODS = [name for name, value in vars(Exchange).items() if inspect.isfunction(value)]
 METHODS = [name for name in METHODS if not name.startswith("_")]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from posse import validation
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.ledger import Ledger
+from posse.live.exchange.evidence_sums import Ledger
 
 FORGOTTEN = 60  # half-lives after which evidence reads as 0
 LEAST_TICKS = 100  # in a half-life

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,21 +33,27 @@ class Exchange(Protocol):
     def revision(self) -> int:
         """A number that rises whenever `evidence` changes, so that beliefs can be kept."""
 
-    @property
-    def void_through(self) -> int:
-        """Durable: decisions made up to this incarnation that were open then are void (0: none)."""
-
-    def observe(
-        self, arm: str, statistic: Sequence[int], *, made: int = 0, at: float | None = None
-    ) -> int:
-        """Add one's own evidence, in quanta, its last coordinate the count.
-
-        made: the incarnation that the decision of a reward was made in, at: its time.  What comes
-        back is the incarnation that it was counted in (0: there are none).
-        """
+    reward_window: float | None  # seconds after which no decision is open; None: never
 
     def incarnation(self) -> int:
-        """One's own present incarnation, for decisions to be known by (0: there are none)."""
+        """Return the present incarnation, to which new decisions belong (0: there are none)."""
+
+    def begin_decision(self, arm: str) -> int:
+        """Note that a decision is made now; returns the incarnation that it belongs to for ever."""
+
+    def observe(
+        self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
+    ) -> None:
+        """Add a part of an own decision, in quanta, its last coordinate the count.
+
+        incarnation: that of its decision (0: the present one); at: the time of the decision.
+        """
+
+    def is_superseded(self, incarnation: int) -> bool:
+        """Whether decisions of an incarnation no longer count here: another copy has them."""
+
+    def warnings(self) -> list[str]:
+        """Return the sentences to log since the last call: a restored copy, a second agent."""
 
     def by_origin(self) -> dict[str, dict[str, tuple[int, ...]]]:
         """The evidence of each origin, where it is known whose it is."""
@@ -79,14 +85,26 @@ class Exchange(Protocol):
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Process a neighbour's message, raw or examined; save the state before sending answers."""
 
+    def needs_compaction(self) -> bool:
+        """Whether old evidence may be compacted, if `compact` is told which decisions are open."""
+
+    def compact(self, open_incarnations: Collection[int]) -> None:
+        """Compact the evidence of old incarnations, but not of those with open decisions."""
+
     def state(self) -> dict[str, Any]:
         """All durable parts, flat, in plain JSON; a part that changed is a new object."""
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since the last `state`, `changes` or `restore`; None: gone."""
 
-    def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
-        """Continue from saved parts; `clean`: this very process goes back after a failed commit."""
+    def commit(self) -> None:
+        """Note that all changes so far are on disk."""
+
+    def rollback(self) -> None:
+        """Return to the last `commit`: what came later could not be written."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from saved parts, in a new process."""
 
     def known(self) -> frozenset[str]:
         """Return the identities of all agents ever seen, its own included."""

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.epochs import JUMPED, Epochs, halve, shift_ledger
-from posse.live.exchange.ledger import dominates, negative
-from posse.live.exchange.quanta import PER_UNIT, to_quanta
+from posse.live.exchange.evidence_sums import PER_UNIT, negative, to_quanta
+from posse.live.exchange.half_life import JUMPED, Epochs, halve, shift_ledger
 
 WHOLE = st.integers(-(2**62), 2**62)
 TIMES = st.integers(0, 70)
@@ -43,13 +42,6 @@ def test_a_clipped_ledger_keeps_its_bounds_and_is_a_semigroup_still(ledger, one,
     assert all(map(bounds.allow, step.values()))
     assert shift_ledger(step, other, bounds) == shift_ledger(start, one + other, bounds)
     assert shift_ledger(negative(start), one) == negative(shift_ledger(start, one))
-
-
-@EXACTLY
-@given(st.integers(0, 2**40), st.integers(0, 2**40), st.integers(0, 2**40), TIMES)
-def test_what_was_added_to_dominates_what_was_before_in_any_epoch(before, added, later, times):
-    grown = {"a": (halve(before + added, times) + later,)}
-    assert dominates(grown, shift_ledger({"a": (before,)}, times))
 
 
 @EXACTLY

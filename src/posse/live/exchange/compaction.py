@@ -1,0 +1,184 @@
+"""Compaction: an origin folds the entries of its old incarnations into one base.
+
+A base has the closed sums of the incarnations that it covers, and their names. Whoever takes it
+drops their entries, so that a decision counts in its entry or in the base, never in both. An entry
+may be folded only when nobody will write it again: no decision of it is open on this disk, or, if
+it came back from neighbours, it has not changed for long. Neighbours must hold no larger versions:
+then no other copy of this disk has written anything that is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.digests import Neighbour
+from posse.live.exchange.evidence_sums import LARGEST_SUM, MOST_ARMS, Ledger, plus
+from posse.live.exchange.half_life import Epochs, shift_ledger
+from posse.live.exchange.messages import BASE, NO_VERSION, Entry, Key, Version
+from posse.live.exchange.origin_validation import LARGEST_ENTRY
+from posse.live.exchange.own_incarnations import MOST_NAMES, NONCE_BITS, OwnIncarnations
+from posse.live.exchange.replica import Replica
+
+DAY = 86_400.0  # seconds
+ABANDONED_WINDOWS = 2  # a living twin closes its decisions after one, and tells it a tick later
+MANY = 4  # times `fold_above`, beyond which an agent that starts again and again compacts at once
+RISES_OF_A_TWIN = 3  # new versions of an incarnation that no process of this disk writes
+
+
+@dataclass
+class Compaction:
+    """Decides which own entries are folded, and folds them."""
+
+    replica: Replica
+    own: OwnIncarnations
+    bounds: Bounds
+    epochs: Epochs
+    draw: Callable[[int], int]
+    fold_above: int = 8  # own entries
+    most_unfolded: int = 256  # own entries, where it is never certain that a decision is closed
+    every: int = 60  # ticks
+    quiet: float = DAY  # seconds for which an entry that came back must not have changed
+    longest_rest: float = 300.0  # seconds for which a living twin may rest, and tell nothing
+    twin_seen: float | None = None  # when a second agent of this name was last noticed
+    _changed_at: dict[int, float] = field(default_factory=dict)  # of entries that came back
+    _rises: dict[int, int] = field(default_factory=dict)
+
+    def note_change(self, entry: Entry, now: float) -> None:
+        """Note that a neighbour showed an own entry that this disk may not write.
+
+        One or two versions may be of a process that is gone; one that goes on to change is written
+        by another agent of the same name.
+        """
+        number = entry.incarnation
+        self._changed_at[number] = now
+        if not self.own.resting and entry.key in self.replica.entries:
+            self._rises[number] = self._rises.get(number, 0) + 1
+            if self._rises[number] >= RISES_OF_A_TWIN:
+                self.twin_seen = now
+
+    def is_due(self, tick: int, now: float, window: float | None) -> bool:
+        """Whether there may be something to fold; cheap, because every tick asks."""
+        if self.own.resting:
+            return False
+        if self.twin_seen is not None and now - self.twin_seen < self.quiet:
+            return False  # both would write a base
+        entries = self._unfolded()
+        if tick % self.every and len(entries) <= MANY * self.fold_above:
+            return False
+        return len(entries) > self.fold_above or any(
+            self._is_abandoned(entry, now, window) for entry in entries
+        )
+
+    def fold(
+        self,
+        open_incarnations: Collection[int],
+        neighbours: Mapping[str, Neighbour],
+        now: float,
+        window: float | None,
+    ) -> None:
+        """Fold the entries that nobody will write again into the base."""
+        entries = self._unfolded()
+        finished = [
+            entry
+            for entry in entries
+            if self._is_finished(entry, open_incarnations, now, window)
+            or self._is_abandoned(entry, now, window)
+        ]
+        if window is None:
+            finished += [e for e in self._oldest_writable(entries) if e not in finished]
+        else:
+            self._forget_empty(open_incarnations)
+        finished = [entry for entry in finished if self._may_fold(entry, neighbours, now)]
+        key = self.own.identity, BASE
+        if finished and self._is_largest(key, self.replica.version(key), neighbours, now):
+            self._write_base(self.replica.entries.get(key), finished)
+
+    def _unfolded(self) -> list[Entry]:
+        """Return the own entries beside the base and the present incarnation."""
+        entries = self.replica.of_origin(self.own.identity)
+        return [e for e in entries if e.incarnation not in (BASE, self.own.present)]
+
+    def _is_finished(
+        self, entry: Entry, open_incarnations: Collection[int], now: float, window: float | None
+    ) -> bool:
+        number = entry.incarnation
+        if self.own.is_writable(number):
+            return window is not None and number not in open_incarnations
+        least = self.quiet + ABANDONED_WINDOWS * (window or 0.0)
+        return self._seconds_unchanged(entry, now) >= least
+
+    def _is_abandoned(self, entry: Entry, now: float, window: float | None) -> bool:
+        """Whether decisions are open in an entry that came back, whose windows ended long ago.
+
+        Their process or its disk is gone: they leave the belief, or they would stay in it as
+        failures for ever.
+        """
+        return (
+            window is not None
+            and not self.own.is_writable(entry.incarnation)
+            and any(self.bounds.open_count(row) > 0 for row in entry.ledger().values())
+            and self._seconds_unchanged(entry, now) > ABANDONED_WINDOWS * window + self.longest_rest
+        )
+
+    def _seconds_unchanged(self, entry: Entry, now: float) -> float:
+        return now - self._changed_at.setdefault(entry.incarnation, now)
+
+    def _oldest_writable(self, entries: list[Entry]) -> list[Entry]:
+        """Return the oldest entries beyond the most that may stay unfolded.
+
+        Without a reward window a decision may be open for ever: here those of long ago end.
+        """
+        by_number = {entry.incarnation: entry for entry in entries}
+        oldest = [by_number[number] for number in self.own.names() if number in by_number]
+        return oldest[: max(0, len(oldest) - self.most_unfolded)]
+
+    def _forget_empty(self, open_incarnations: Collection[int]) -> None:
+        """Forget the names of incarnations that never had evidence, and have nothing open."""
+        held = {entry.incarnation for entry in self.replica.of_origin(self.own.identity)}
+        busy = {*held, *open_incarnations, self.own.present}
+        self.own.remove([number for number in self.own.names() if number not in busy])
+
+    def _may_fold(self, entry: Entry, neighbours: Mapping[str, Neighbour], now: float) -> bool:
+        """Whether neighbours confirm an entry; one that came back needs at least one of them."""
+        alone = not neighbours and not self.own.is_writable(entry.incarnation)
+        return not alone and self._is_largest(entry.key, entry.version, neighbours, now)
+
+    def _is_largest(
+        self, key: Key, version: Version, neighbours: Mapping[str, Neighbour], now: float
+    ) -> bool:
+        """Whether neighbours that were heard lately hold this version, and none a larger one.
+
+        A larger one would be of another copy of this disk. One that holds less is only behind.
+        """
+        heard = [
+            neighbour
+            for neighbour in neighbours.values()
+            if neighbour.heard_at is not None and now - neighbour.heard_at <= DAY
+        ]
+        if not neighbours:
+            return True
+        held = [neighbour.holds.get(key, NO_VERSION) for neighbour in heard]
+        return bool(held) and max(held) == version
+
+    def _write_base(self, base: Entry | None, entries: list[Entry]) -> None:
+        epoch = self.epochs.epoch if self.epochs.fading else 0
+        names = [entry.incarnation for entry in entries]
+        total = self._read_in(base, epoch) if base is not None else {}
+        for entry in entries:
+            rows = self._read_in(entry, epoch).items()
+            total = plus(total, {arm: self.bounds.closed_row(row) for arm, row in rows})
+        covers = (*(base.covers if base is not None else ()), *names)[-MOST_NAMES:]
+        (made, seq, _) = base.version if base is not None else NO_VERSION
+        version = made + len(names), seq + 1, self.draw(NONCE_BITS)
+        folded = Entry.from_ledger((self.own.identity, BASE), version, total, epoch, covers)
+        largest = max((abs(value) for row in total.values() for value in row), default=0)
+        if len(total) > MOST_ARMS or folded.size() > LARGEST_ENTRY or largest > LARGEST_SUM:
+            return  # a message could not carry it
+        self.own.remove(names)
+        self.replica.keep(folded)
+
+    def _read_in(self, entry: Entry, epoch: int) -> Ledger:
+        """Return the evidence of an entry in numbers of an epoch."""
+        return shift_ledger(entry.ledger(), epoch - entry.epoch, self.bounds)

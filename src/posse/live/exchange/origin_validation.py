@@ -1,0 +1,223 @@
+"""Validation of origin messages: shapes first, signatures last, then quotas and rates.
+
+A message of another shape is refused as a whole; what is in it, entry by entry: one that cannot be
+used does not keep the others out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.evidence_sums import (
+    LARGEST_SUM,
+    MOST_ARMS,
+    PER_UNIT,
+    is_name,
+    is_whole,
+)
+from posse.live.exchange.messages import BASE, END, Entry, OriginsMessage, signed_bytes
+from posse.live.exchange.own_incarnations import MOST_NAMES
+from posse.live.exchange.replica import Replica
+
+LARGEST_ENTRY = 400_000  # bytes, so that one always fits into a message
+LARGEST_ORIGIN = 2_000_000  # bytes that the entries of one origin may take, however many
+
+Sign = Callable[[bytes], bytes]  # content -> signature
+Verify = Callable[[str, bytes, bytes], bool]  # origin, content, signature
+
+
+@dataclass(frozen=True)
+class RateCap:
+    """A rate limit: no origin can have pulled more often since the network began (by our clock)."""
+
+    per_second: float
+    since: float
+
+    def pulls(self, now: float) -> float:
+        """The most pulls an origin can have made by now."""
+        return self.per_second * max(0.0, now - self.since)
+
+
+@dataclass(frozen=True)
+class OriginChecks:
+    """Checks of one message, and of one entry, by itself."""
+
+    fingerprint: str
+    bounds: Bounds
+    most_entries: int
+
+    def find_problem(self, message: OriginsMessage) -> str | None:
+        """Return why a message cannot be used at all; never raises."""
+        if message.fingerprint != self.fingerprint:
+            return "fingerprint_mismatch"
+        return None if self._has_shape(message) else "malformed"
+
+    def find_entry_problem(self, entry: object) -> str | None:
+        """Return why an entry cannot be used; never raises."""
+        if not self._is_entry(entry):
+            return "malformed"
+        assert isinstance(entry, Entry)
+        if entry.size() > LARGEST_ENTRY:
+            return "entry_too_large"
+        rows = entry.ledger().values()
+        if any(max(map(abs, row)) > LARGEST_SUM for row in rows):
+            return "malformed"
+        if not all(map(self.bounds.allow_all, rows)):
+            return "evidence_exceeds_pulls"
+        return None
+
+    def _has_shape(self, message: OriginsMessage) -> bool:
+        return (
+            isinstance(message.entries, tuple | list)
+            and isinstance(message.holds, tuple | list)
+            and isinstance(message.complete, bool)
+            and max(len(message.holds), len(message.entries)) <= self.most_entries
+            and all(map(_is_holding, message.holds))
+            and _is_key(message.first)
+            and _is_key(message.last)
+            and isinstance(message.asks, tuple | list)
+            and len(message.asks) == 2
+            and isinstance(message.asks[0], str)
+            and is_whole(message.asks[1])
+            and is_whole(message.answers)
+        )
+
+    def _is_entry(self, entry: object) -> bool:
+        return (
+            isinstance(entry, Entry)
+            and isinstance(entry.version, tuple | list)
+            and len(entry.version) == 3
+            and _is_holding(entry.holding)
+            and isinstance(entry.arms, tuple | list)
+            and len(entry.arms) <= MOST_ARMS
+            and all(map(is_name, entry.arms))
+            and len(set(entry.arms)) == len(entry.arms)
+            and isinstance(entry.numbers, bytes)
+            and len(entry.numbers) == 8 * self.bounds.dimension * len(entry.arms)
+            and isinstance(entry.signature, bytes)
+            and is_whole(entry.epoch)
+            and (not entry.epoch or self.bounds.rounded)  # only where evidence fades
+            and _are_covered(entry)
+        )
+
+
+def _are_covered(entry: Entry) -> bool:
+    """Whether a base, and nothing else, covers some incarnations, each once."""
+    covers = entry.covers
+    return (
+        isinstance(covers, tuple | list)
+        and len(covers) <= MOST_NAMES
+        and all(is_whole(name) and name != BASE for name in covers)
+        and len(set(covers)) == len(covers)
+        and bool(covers) == (entry.incarnation == BASE)
+    )
+
+
+def _is_key(key: object) -> bool:
+    return key == END or (
+        isinstance(key, tuple | list) and len(key) == 2 and is_name(key[0]) and is_whole(key[1])
+    )
+
+
+def _is_holding(holding: object) -> bool:
+    return (
+        isinstance(holding, tuple | list)
+        and len(holding) == 5
+        and is_name(holding[0])
+        and all(map(is_whole, holding[1:]))
+    )
+
+
+# ---- The expensive checks of a message, which need no lock
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A message with those of its entries that are news and signed, and what was refused."""
+
+    message: OriginsMessage
+    news: tuple[Entry, ...]
+    known: tuple[Entry, ...]  # well-formed, and no news to us
+    refused: Counter[str]
+    usable: bool = True  # whether the message is one of ours at all
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Checks sizes and shapes first, signatures last, and none after a bad signature.
+
+    A liar must not cause work: after a bad signature the rest of a message is dropped. Entries are
+    checked from a random one on, so that a bad one does not keep others out for ever.
+    """
+
+    checks: OriginChecks
+    verify: Verify | None
+    network: str
+    is_news: Callable[[Entry], bool]
+    draw: Callable[[int], int]
+
+    def examine(self, message: OriginsMessage) -> Examined:
+        """Return the entries that can be used."""
+        refused: Counter[str] = Counter()
+        if problem := self.checks.find_problem(message):
+            refused[problem] += 1
+            return Examined(message, (), (), refused, usable=False)
+        news: list[Entry] = []
+        known: list[Entry] = []
+        for entry in self._rotate(message.entries):
+            if problem := self.checks.find_entry_problem(entry):
+                refused[problem] += 1
+            elif not self.is_news(entry):
+                known.append(entry)
+            elif self._is_signed(entry):
+                news.append(entry)
+            else:
+                refused["signature_invalid"] += 1
+                break
+        return Examined(message, tuple(news), tuple(known), refused)
+
+    def _rotate(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        if self.verify is None or len(entries) < 2:
+            return entries
+        first = self.draw(32) % len(entries)
+        return (*entries[first:], *entries[:first])
+
+    def _is_signed(self, entry: Entry) -> bool:
+        """Whether its origin signed it, under our fingerprint."""
+        if self.verify is None:
+            return True
+        content = signed_bytes(self.checks.fingerprint, entry, self.network)
+        return self.verify(entry.origin, content, entry.signature)
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """Per-origin quotas: entries, bytes and pulls, so that nobody takes the room of others."""
+
+    most_entries: int
+    rate_cap: RateCap | None
+    fading: bool
+
+    def find_problem(self, replica: Replica, entry: Entry, now: float) -> str | None:
+        """Return why there is no room for an entry beside those that are held."""
+        covered = set(entry.covers)
+        others = [
+            other
+            for other in replica.of_origin(entry.origin)
+            if other.key != entry.key and other.incarnation not in covered
+        ]
+        if self.rate_cap is not None:
+            pulls = entry.pulls() + sum(other.pulls() for other in others)
+            most = self.rate_cap.pulls(now) * PER_UNIT
+            # late in an epoch a pull weighs up to 2
+            if pulls > (2 * most if self.fading else most):
+                return "rate_cap_exceeded"
+        new = entry.key not in replica.entries
+        if new and len(replica.entries) >= self.most_entries and not covered:
+            return "too_many_entries"
+        if entry.size() + sum(other.size() for other in others) > LARGEST_ORIGIN:
+            return "too_many_entries_of_origin"
+        return None

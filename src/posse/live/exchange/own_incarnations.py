@@ -1,0 +1,314 @@
+"""Own evidence: an agent's incarnations, and which of them its disk may write.
+
+Every decision belongs for ever to the incarnation in which it was made, a random number that each
+process draws: its start, its reward and its closing change that entry and no other. So a decision
+counts once, whichever copies of a disk come back, because of an entry only one version counts.
+
+After a start the entries of earlier incarnations *rest*: this disk may be an old copy, and then
+neighbours hold larger versions of them. Rewards that arrive meanwhile wait (`waiting`): they are on
+disk and count here, but no neighbour is told of them before the rest is over. An own entry that a
+neighbour shows in a larger version is taken whole, and its incarnation is *superseded*: this disk
+never writes it again, and the decisions that it has open in it no longer count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.evidence_sums import (
+    LARGEST_SUM,
+    MOST_ARMS,
+    Ledger,
+    from_plain,
+    negative,
+    plain,
+    plus,
+)
+from posse.live.exchange.half_life import Epochs, shift_ledger
+from posse.live.exchange.messages import Entry, row_size
+from posse.live.exchange.replica import Replica
+
+INCARNATION_BITS = 62
+NONCE_BITS = 48
+MOST_NAMES = 1024  # incarnations that a disk may write, or that a base covers
+
+
+@dataclass
+class Sums:
+    """Sums of evidence by arm that are cheap to change, in numbers of one epoch."""
+
+    epoch: int = 0
+    rows: dict[str, list[int]] = field(default_factory=dict)
+    size: int = 0  # bytes on the wire
+    observations: int = 0  # added so far
+
+    def has_room(self, arm: str, values: Sequence[int], largest: int) -> bool:
+        """Whether a message can carry it with this: there may be many arms, and large sums."""
+        row = self.rows.get(arm)
+        if row is None:
+            return len(self.rows) < MOST_ARMS and self.size <= largest
+        # kept short: every reward comes here
+        for mine, value in zip(row, values, strict=True):
+            if not -LARGEST_SUM <= mine + value <= LARGEST_SUM:
+                return False
+        return True
+
+    def add(self, arm: str, values: Sequence[int]) -> None:
+        """Add to an arm."""
+        row = self.rows.get(arm)
+        if row is None:
+            self.rows[arm] = list(values)
+            self.size += row_size(arm, len(values))
+        else:
+            for nth, value in enumerate(values):
+                row[nth] += value
+        self.observations += 1
+
+    def replace_rows(self, ledger: Mapping[str, Sequence[int]], epoch: int) -> None:
+        """Continue with other sums, in numbers of another epoch."""
+        self.epoch = epoch
+        self.rows = {arm: list(values) for arm, values in ledger.items()}
+        self.size = sum(row_size(arm, len(values)) for arm, values in ledger.items())
+
+    def ledger(self) -> Ledger:
+        """Return the sums; arms whose sums are zero are left out."""
+        return {arm: tuple(row) for arm, row in self.rows.items() if any(row)}
+
+
+@dataclass
+class OwnEntry(Sums):
+    """The entry of an incarnation that this disk may write."""
+
+    made: int = 0  # decisions begun in it
+    seq: int = 0  # versions written
+
+
+class OwnIncarnations:
+    """The incarnations of this agent that its disk may write, and rewards that wait for a rest."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        *,
+        identity: str,
+        bounds: Bounds,
+        epochs: Epochs,
+        draw: Callable[[int], int],
+        largest_entry: int,
+    ) -> None:
+        self.identity = identity
+        self.present = 0  # the incarnation of this process; 0: none yet
+        self.resting = False
+        self._replica = replica
+        self._bounds = bounds
+        self._epochs = epochs
+        self._draw = draw
+        self._largest_entry = largest_entry
+        # in the order of their begin; None: not read from its entry yet
+        self._writable: dict[int, OwnEntry | None] = {}
+        self._begun_here: set[int] = set()  # in this process: they do not rest
+        self._waiting: dict[int, Sums] = {}
+        self._changed: dict[int, OwnEntry] = {}  # to be written
+
+    def incarnation(self) -> int:
+        """Return the present incarnation; one is drawn if there is none."""
+        while not self.present:
+            drawn = 1 + self._draw(INCARNATION_BITS)
+            if self._is_known(drawn):  # only where a test repeats its random numbers
+                continue
+            self.present = drawn
+            self._begun_here.add(drawn)
+            self._writable[self.present] = OwnEntry(self._epochs.epoch)
+        return self.present
+
+    def begin_decision(self, arm: str) -> int:
+        """Note that a decision for an arm is made now; returns its incarnation.
+
+        The room for its reward is reserved now, in a new incarnation if a message could not carry
+        more arms, or larger sums: later nothing can be refused for lack of room.
+        """
+        entry = self._entry(self.incarnation())
+        row = [0] * self._bounds.dimension
+        payable = (entry.made + 1) * self._bounds.largest <= LARGEST_SUM
+        if not (payable and entry.has_room(arm, row, self._largest_entry)):
+            self.present = 0
+            entry = self._entry(self.incarnation())
+        if arm not in entry.rows:
+            entry.add(arm, row)
+        # Written with the next evidence: a version counts only when a neighbour is told of it.
+        entry.made += 1
+        return self.present
+
+    def is_writable(self, incarnation: int) -> bool:
+        """Whether this disk may still write the entry of an incarnation."""
+        return incarnation in self._writable
+
+    def names(self) -> list[int]:
+        """The incarnations that this disk may write, the oldest first."""
+        return list(self._writable)
+
+    def observe(
+        self, arm: str, values: Sequence[int], incarnation: int = 0, at: float | None = None
+    ) -> str | None:
+        """Add a part of a decision to the entry of its incarnation; returns why not, if not."""
+        number = incarnation or self.incarnation()
+        if number not in self._writable:
+            return "superseded"
+        sums = self._sums_to_change(number)
+        if self._epochs.fading:
+            self._follow_time(number, sums)
+            values = self._epochs.weigh_values(values, at, sums.epoch, self._bounds)
+        if not any(values):  # of so long ago that it is worth nothing
+            return None
+        if not sums.has_room(arm, values, self._largest_entry):
+            return "evidence_full"
+        sums.add(arm, values)
+        self._mark_changed(number, sums)
+        self._replica.count(arm, values, sums.epoch)
+        return None
+
+    def write(self, publish: bool = False) -> None:
+        """Enter changed sums into the replica, each as a new version; `publish`: it is sent now."""
+        if publish and self.present:
+            entry = self._entry(self.present)
+            if entry.made != self._replica.version((self.identity, self.present))[0]:
+                self._changed[self.present] = entry
+        for number, entry in self._changed.items():
+            key = self.identity, number
+            ledger = entry.ledger()
+            # Without evidence there is no entry: a process that starts again and again leaves none.
+            if ledger or key in self._replica.entries:
+                entry.seq += 1
+                version = entry.made, entry.seq, self._draw(NONCE_BITS)
+                written = Entry.from_ledger(key, version, ledger, entry.epoch)
+                self._replica.keep(written, counted=True)
+        self._changed = {}
+
+    def supersede(self, incarnation: int) -> int:
+        """Never write an incarnation again; returns how many parts of decisions had waited."""
+        self.write()
+        del self._writable[incarnation]
+        if incarnation == self.present:
+            self.present = 0
+        waiting = self._waiting.pop(incarnation, None)
+        if waiting is None:
+            return 0
+        self._take_back(waiting)
+        return waiting.observations
+
+    def end_rest(self) -> None:
+        """Add the rewards that waited to the entries of their decisions."""
+        self.resting = False
+        for number, waiting in self._waiting.items():
+            entry = self._entry(number)
+            self._follow_time(number, entry)
+            self._take_back(waiting)
+            later = shift_ledger(waiting.ledger(), max(0, entry.epoch - waiting.epoch))
+            for arm, values in later.items():
+                entry.add(arm, values)
+            self._replica.add(later, entry.epoch)
+            self._mark_changed(number, entry)
+        self._waiting = {}
+
+    def forget_faded(self, incarnations: Iterable[int]) -> None:
+        """Begin anew after entries that read as nothing were dropped."""
+        for number in incarnations:
+            if number in self._writable:
+                self._writable[number] = None
+                self._changed.pop(number, None)
+            if number == self.present:
+                self.present = 0
+
+    def remove(self, incarnations: Iterable[int]) -> None:
+        """Never write these incarnations again: they are compacted, or had no evidence."""
+        self.write()
+        for number in incarnations:
+            self._writable.pop(number, None)
+
+    def parts(self) -> dict[str, Any]:
+        """Return the durable parts beside the entries."""
+        waiting = [
+            [number, sums.epoch, sums.observations, plain(sums.ledger())]
+            for number, sums in self._waiting.items()
+        ]
+        return {"own": list(self._writable), "waiting": waiting}
+
+    def restore(self, parts: Mapping[str, Any]) -> None:
+        """Continue in a new process: what is on disk rests until neighbours were asked."""
+        self.resting = True
+        self._read_parts(parts)
+
+    def rollback(self, parts: Mapping[str, Any]) -> None:
+        """Return to what is on disk, after the replica has; in the same process."""
+        self._read_parts(parts)
+        # A commit may fail in the tick that ends the rest: then what waited waits on.
+        self.resting = self.resting or bool(self._waiting)
+        if self.present not in self._writable:
+            self.present = 0
+
+    def waiting_totals(self) -> dict[int, Ledger]:
+        """Return the sums that wait, by epoch."""
+        totals: dict[int, Ledger] = {}
+        for sums in self._waiting.values():
+            totals[sums.epoch] = plus(totals.get(sums.epoch, {}), sums.ledger())
+        return totals
+
+    def take_back_waiting(self) -> None:
+        """Take all that waits out of the total, before a rollback."""
+        for sums in self._waiting.values():
+            self._take_back(sums)
+
+    def _read_parts(self, parts: Mapping[str, Any]) -> None:
+        self._changed = {}
+        self._writable = dict.fromkeys(parts["own"])
+        self._waiting = {}
+        for number, epoch, observations, rows in parts["waiting"]:
+            sums = self._waiting[number] = Sums(observations=observations)
+            sums.replace_rows(from_plain(rows), epoch)
+            self._replica.add(sums.ledger(), epoch)
+
+    def _sums_to_change(self, number: int) -> Sums:
+        """Return the sums that a part of a decision is added to: they wait while an entry rests."""
+        if self.resting and number not in self._begun_here:
+            return self._waiting.setdefault(number, Sums(self._epochs.epoch))
+        return self._entry(number)
+
+    def _is_known(self, number: int) -> bool:
+        key = self.identity, number
+        known = number in self._writable or key in self._replica.entries
+        return known or self._replica.is_covered(key)
+
+    def _entry(self, number: int) -> OwnEntry:
+        """Return the entry of an incarnation, read from the replica when it is first needed."""
+        entry = self._writable[number]
+        if entry is None:
+            written = self._replica.entries.get((self.identity, number))
+            entry = OwnEntry(self._epochs.epoch)
+            if written is not None:
+                entry.epoch = written.epoch
+                (entry.made, entry.seq, _) = written.version
+                for arm, row in written.ledger().items():
+                    entry.add(arm, row)
+            self._writable[number] = entry
+        return entry
+
+    def _mark_changed(self, number: int, sums: Sums) -> None:
+        if isinstance(sums, OwnEntry):
+            self._changed[number] = sums
+
+    def _follow_time(self, number: int, sums: Sums) -> None:
+        """Bring sums to the present epoch: all numbers are halved for every epoch that passed."""
+        passed = self._epochs.epoch - sums.epoch
+        if not self._epochs.fading or passed <= 0:
+            return
+        self._take_back(sums)
+        sums.replace_rows(shift_ledger(sums.ledger(), passed, self._bounds), self._epochs.epoch)
+        self._replica.add(sums.ledger(), sums.epoch)
+        self._mark_changed(number, sums)
+
+    def _take_back(self, sums: Sums) -> None:
+        """Take sums out of the total of the replica."""
+        self._replica.add(negative(sums.ledger()), sums.epoch)

@@ -1,0 +1,207 @@
+"""Replica: the entries of all origins that an agent holds, and their sum.
+
+Of each key the entry with the largest version is held. An entry whose incarnation the base of its
+origin covers is dropped: its evidence is in the base. So no decision counts twice, whatever
+arrives, how often and in which order.
+
+Where evidence fades (`half_life`), the numbers of an entry are relative to its own epoch; everybody
+reads them by their age, and nobody but the origin rewrites them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from posse.live.exchange.evidence_sums import Ledger, minus, negative, plus
+from posse.live.exchange.messages import BASE, NO_VERSION, Entry, Key, Version, pack_numbers
+
+PREFIX = "entry "  # of the names of durable parts
+MOST_SHARED_ARMS = 1000  # tuples of arms
+
+
+class Replica:
+    """Entries by key, their sum, and which of them changed since they were last written."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Key, Entry] = {}
+        self.totals: dict[int, Ledger] = {}  # by epoch; kept up to date: every decision reads them
+        self.sizes: Counter[str] = Counter()  # bytes of all entries of an origin
+        self.revision = 0
+        self._incarnations: dict[str, dict[int, None]] = {}  # of each origin, its base among them
+        self._covered: dict[str, frozenset[int]] = {}
+        self._changed: set[Key] = set()
+        self._committed: dict[Key, Entry | None] = {}  # of changed keys, as it is on disk
+        self._order: list[Key] | None = None
+        self._arms: dict[tuple[str, ...], tuple[str, ...]] = {}  # most entries have the same arms
+
+    def version(self, key: Key) -> Version:
+        """Return the version that is held of an entry."""
+        entry = self.entries.get(key)
+        return NO_VERSION if entry is None else entry.version
+
+    def is_covered(self, key: Key) -> bool:
+        """Whether the base of its origin stands for an incarnation."""
+        return key[1] in self._covered.get(key[0], ())
+
+    def holds(self, key: Key, version: Version) -> bool:
+        """Whether this version or a larger one is here, or the base that covers it."""
+        return self.version(key) >= version or self.is_covered(key)
+
+    def of_origin(self, origin: str) -> list[Entry]:
+        """Return all entries of an origin, its base among them."""
+        return [self.entries[origin, number] for number in self._incarnations.get(origin, ())]
+
+    def origins(self) -> Iterable[str]:
+        """All origins with entries."""
+        return self._incarnations
+
+    def keep(self, entry: Entry, counted: bool = False) -> None:
+        """Hold an entry in place of an older one; `counted`: its evidence is in the sum already."""
+        old = self.entries.get(entry.key)
+        if not counted:
+            self._replace_in_totals(old, entry)
+        self._put(entry, old)
+        if entry.incarnation == BASE:
+            self._covered[entry.origin] = frozenset(entry.covers)
+            self.drop([e for e in self.of_origin(entry.origin) if self.is_covered(e.key)])
+
+    def sign(self, entry: Entry) -> None:
+        """Replace an entry by the same one with its signature."""
+        self._put(entry, self.entries[entry.key])
+
+    def drop(self, entries: Iterable[Entry]) -> None:
+        """Hold these entries no longer."""
+        for entry in entries:
+            self._replace_in_totals(entry, None)
+            self._remove(entry)
+
+    def count(self, arm: str, values: Sequence[int], epoch: int) -> None:
+        """Add own evidence to the sum before its entry is written; every reward comes here."""
+        totals = self.totals.setdefault(epoch, {})
+        held = totals.get(arm)
+        row = tuple(values) if held is None else tuple(map(operator.add, held, values))
+        if any(row):
+            totals[arm] = row
+        else:
+            totals.pop(arm, None)
+        self.revision += 1
+
+    def add(self, change: Mapping[str, Sequence[int]], epoch: int) -> None:
+        """Change the sum; only the arms that change are touched, because there may be many."""
+        for arm, values in change.items():
+            self.count(arm, values, epoch)
+        if not self.totals.get(epoch, True):
+            del self.totals[epoch]
+
+    def order(self) -> list[Key]:
+        """All keys in their order."""
+        if self._order is None:
+            self._order = sorted(self.entries)
+        return self._order
+
+    def state(self) -> dict[str, Any]:
+        """Return a durable part for each entry."""
+        self._changed.clear()
+        return {_part_name(key): encode_entry(entry) for key, entry in self.entries.items()}
+
+    def changes(self) -> dict[str, Any]:
+        """Return the parts that changed since they were last written; None: a part is gone."""
+        changed = {
+            _part_name(key): encode_entry(self.entries[key]) if key in self.entries else None
+            for key in self._changed
+        }
+        self._changed.clear()
+        return changed
+
+    def commit(self) -> None:
+        """Note that all entries are on disk."""
+        self._committed.clear()
+
+    def rollback(self) -> None:
+        """Hold again what is on disk; the sum must be that of the entries."""
+        for key, before in self._committed.items():
+            now = self.entries.get(key)
+            self._replace_in_totals(now, before)
+            if before is not None:
+                self._put(before, now)
+            elif now is not None:
+                self._remove(now)
+            if key[1] == BASE:
+                self._covered.pop(key[0], None)
+                if before is not None:
+                    self._covered[key[0]] = frozenset(before.covers)
+        self._committed = {}
+        self._changed.clear()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Read the entries out of all parts of a state."""
+        for name, part in state.items():
+            if name.startswith(PREFIX):
+                self.keep(decode_entry(part))
+        self._changed.clear()
+        self._committed.clear()
+
+    def _replace_in_totals(self, old: Entry | None, new: Entry | None) -> None:
+        if old is not None and new is not None and old.epoch == new.epoch:
+            self.add(minus(new.ledger(), old.ledger()), new.epoch)
+            return
+        if old is not None:
+            self.add(negative(old.ledger()), old.epoch)
+        if new is not None:
+            self.add(plus(new.ledger(), {}), new.epoch)
+
+    def _note_change(self, key: Key) -> None:
+        self._changed.add(key)
+        if key not in self._committed:
+            self._committed[key] = self.entries.get(key)
+
+    def _put(self, entry: Entry, old: Entry | None) -> None:
+        self._note_change(entry.key)
+        if old is None:
+            self._incarnations.setdefault(entry.origin, {})[entry.incarnation] = None
+            self._order = None
+        self.sizes[entry.origin] += entry.size() - (old.size() if old else 0)
+        self.entries[entry.key] = self._share_arms(entry)
+
+    def _share_arms(self, entry: Entry) -> Entry:
+        """Let entries with the same arms share one tuple of them."""
+        if len(self._arms) > MOST_SHARED_ARMS:  # of liars, whose arms are all different
+            self._arms.clear()
+        arms = self._arms.setdefault(entry.arms, entry.arms)
+        return entry if arms is entry.arms else replace(entry, arms=arms)
+
+    def _remove(self, entry: Entry) -> None:
+        self._note_change(entry.key)
+        incarnations = self._incarnations[entry.origin]
+        del self.entries[entry.key], incarnations[entry.incarnation]
+        self.sizes[entry.origin] -= entry.size()
+        if not incarnations:
+            del self._incarnations[entry.origin], self.sizes[entry.origin]
+            self._covered.pop(entry.origin, None)
+        self._order = None
+
+
+def _part_name(key: Key) -> str:
+    return f"{PREFIX}{key[0]} {key[1]}"
+
+
+def encode_entry(entry: Entry) -> list[Any]:
+    """Encode an entry as plain JSON values."""
+    rows = [list(row) for row in entry.ledger().values()]
+    return [
+        *(entry.origin, entry.incarnation, list(entry.version), entry.epoch),
+        *(list(entry.covers), list(entry.arms), rows, entry.signature.hex()),
+    ]
+
+
+def decode_entry(values: Sequence[Any]) -> Entry:
+    """Decode an entry of `encode_entry`."""
+    origin, incarnation, (made, seq, nonce), epoch, covers, arms, rows, signature = values
+    return Entry(
+        *(origin, incarnation, (made, seq, nonce), tuple(arms), pack_numbers(rows)),
+        *(epoch, tuple(covers), bytes.fromhex(signature)),
+    )
