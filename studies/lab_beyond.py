@@ -1,8 +1,9 @@
 """Beyond the paper: RandUCB, its mixture with Thompson Sampling, and Tree, mean and tail.
 
-Each table is an experiment file of experiments/beyond, an instance of the arena's suite: none was
-used to tune anything. Parts are kept in results/beyond as `posse run --output results/beyond` keeps
-them, so that a study that was interrupted goes on.
+Each table is an experiment file of experiments/beyond, an instance of the arena's suite. Instances
+4, 7, 8 and 16 were among those on which Tree and RandUCB were developed. Parts are kept in
+results/beyond as `posse run --output results/beyond` keeps them, so that a study that was
+interrupted goes on.
 """
 
 from __future__ import annotations

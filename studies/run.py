@@ -4,7 +4,8 @@
     .venv/bin/python studies/run.py live_regret     # one
     .venv/bin/python studies/run.py live_regret --runs 20 --show   # a look, nothing is written
 
-A study is a file here with a function `study(runs)` that returns the text between the marks
+A study is a file here with a function `study(runs)` (with tables to choose from, `study(runs,
+only)` and TABLES) that returns the text between the marks
 `<!-- study: NAME -->` and `<!-- end -->` of a page, and what in it breaks a promise of that page.
 FIGURES, if it has them, are pictures for docs by the names of their files.
 """
@@ -51,6 +52,9 @@ def main():
     )
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(list_studies())}")
     parser.add_argument("--runs", type=int, help="instead of as many as the page is to show")
+    parser.add_argument(
+        "--only", metavar="TABLE", help="one table of a study that has several; writes no page"
+    )
     parser.add_argument("--show", action="store_true", help="print only, change no page")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(list_studies())
@@ -63,9 +67,15 @@ def main():
         print(f"{name} ...", file=sys.stderr, flush=True)
         start = time.monotonic()
         module = importlib.import_module(name)
-        text, wrong = module.study() if arguments.runs is None else module.study(arguments.runs)
+        options = {"runs": arguments.runs, "only": arguments.only}
+        options = {key: value for key, value in options.items() if value is not None}
+        if arguments.only is not None and arguments.only not in getattr(module, "TABLES", {}):
+            tables = ", ".join(getattr(module, "TABLES", {})) or "no tables to choose from"
+            parser.error(f"study {name} has {tables}, not {arguments.only}")
+        text, wrong = module.study(**options)
         print(f"{text}\n({time.monotonic() - start:.0f} s)\n", flush=True)
-        if not arguments.show:
+        # a page shows all tables of a study, so one of them alone is only printed
+        if not arguments.show and arguments.only is None:
             write_text(name, text)
             for file, figure in getattr(module, "FIGURES", {}).items():
                 figure.savefig(DOCS / file)

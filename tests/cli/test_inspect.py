@@ -2,7 +2,8 @@
 
 import pytest
 
-from posse import networks, theory
+import posse
+from posse import Bandit, networks, theory
 from posse.cli import inspect
 from posse.networks import EXAMPLES, GRAPHS
 from tests.cli.calling import said
@@ -50,6 +51,8 @@ def test_every_graph_can_be_inspected(name, shown):
     assert float(facts["second eigenvalue"]) == pytest.approx(network.second_eigenvalue, abs=1e-9)
     mixing = theory.mixing_time(network.n_agents, network.second_eigenvalue)
     assert facts["mixing time"].startswith(f"{mixing} rounds")
+    cost = theory.network_cost(network).total
+    assert float(facts["cost"].split()[1]) == pytest.approx(cost, rel=0.05, abs=1e-9)
     assert "Theorem" not in out
 
 
@@ -65,6 +68,20 @@ def test_weights_and_dynamics(shown):
         assert f"{network.spectral_gap:.6g}" in out
 
 
+def test_the_cost_stands_beside_that_of_a_cycle(shown):
+    assert (
+        "about 16 pulls per agent; a cycle of 36 would cost 4" in shown("star", "--agents", 36)[1]
+    )
+    cycle = shown("cycle", "--agents", 36)[1]
+    assert "about 4 pulls per agent" in cycle
+    assert "would cost" not in cycle
+    assert "about 24,999 pulls" in shown("path", "--agents", 100000)[1]
+    # eigenvalues of so many agents would take long
+    large = shown("random_regular", "--agents", 1100, "--degree", 3)
+    assert large[0] == 0
+    assert "cost" not in large[1]
+
+
 def test_hyphens_will_do(shown):
     assert shown("regular-ring", "--agents", 9, "--k", 2)[0] == 0
 
@@ -77,6 +94,27 @@ def test_the_theory_of_given_means(shown):
     assert theory.theorem_1([0.5, 0.1, 0.1], 10, gap, 500, 0.25).describe() in out
     assert f"{theory.lai_robbins_constant([0.5, 0.1, 0.1], 10):.4g} per agent" in out
     assert "not a finite-time bound by themselves" in out
+    bandit = Bandit.bernoulli([0.5, 0.1, 0.1])
+    table = theory.bounds(bandit, networks.cycle(10), 500, epsilon=0.25)
+    for name, row in table.iterrows():
+        (line,) = (line for line in out.splitlines() if line.startswith(f"│ {name} "))
+        assert row.source in line
+    assert "simulated" not in out
+
+
+def test_bounds_of_gaussian_rewards_beside_a_simulation(shown):
+    options = ("--means", "0.5,0.1", "--sigma", 2, "--horizon", 30, "--simulate", 4)
+    code, out, _ = shown("cycle", "--agents", 5, *options)
+    assert code == 0
+    assert f"{theory.lai_robbins(Bandit.gaussian([0.5, 0.1], sigma=2.0), 5):.4g} per agent" in out
+    assert "Theorem 1" not in out
+    (line,) = (line for line in out.splitlines() if "simulated" in line)
+    dec_ts = posse.Decentralized(posse.ThompsonSampling())
+    result = posse.simulate(
+        Bandit.gaussian([0.5, 0.1], sigma=2.0), networks.cycle(5), dec_ts,
+        horizon=30, runs=4, seed=0,
+    )  # fmt: skip
+    assert f"{result.summary().mean:.3g}" in line
 
 
 @pytest.mark.parametrize(
@@ -102,7 +140,12 @@ def test_the_theory_of_given_means(shown):
         (["star", "--agents", 5, "--failing", 1], "p must be a finite number"),
         (["star", "--agents", 5, "--means", "a,b"], "--means must be numbers separated by commas"),
         (["star", "--agents", 5, "--means", ""], "--means must be numbers separated by commas"),
-        (["star", "--agents", 5, "--means", "1,2"], "means must be finite numbers at least 0"),
+        (["star", "--agents", 5, "--means", "1,2"], "means: arm 1 has mean 2.0, but bernoulli"),
+        (["star", "--agents", 5, "--means", "0.5"], "means must hold at least 2 arms"),
+        (["star", "--agents", 5, "--sigma", 1], "--sigma needs --means"),
+        (["star", "--agents", 5, "--simulate", 1], "--simulate needs --means"),
+        (["star", "--agents", 5, "--means", "1,0", "--sigma", 0], "sigma must be a finite number"),
+        (["star", "--agents", 5, "--means", "1,0", "--simulate", 0], "runs must be a whole number"),
         (["star", "--agents", 5, "--means", "1,0", "--epsilon", 0], "epsilon must be"),
         (["erdos_renyi", "--agents", 30, "--p", 0.01], "erdos_renyi(agents=30, p=0.01"),
     ],

@@ -38,7 +38,10 @@ def test_a_table_of_what_inspect_says() -> None:
         "second eigenvalue": f"{network.second_eigenvalue:.10g}",
         "spectral gap": f"{network.spectral_gap:.6g}",
         "mixing time": f"{mixing} rounds to spread a reward evenly, to within 1%",
+        "cost": "about 0.62 pulls per agent; a cycle of 12 would cost 0.99",
     }
+    assert theory.network_cost(network).total == pytest.approx(0.62, abs=0.005)
+    assert theory.network_cost(networks.cycle(12)).total == pytest.approx(0.99, abs=0.005)
 
 
 @pytest.mark.parametrize(

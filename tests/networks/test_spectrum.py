@@ -94,7 +94,7 @@ def test_a_tiny_gap_keeps_its_digits() -> None:
 
 
 # Large matrices take other ways: the same matrices at small sizes go through them all
-@pytest.mark.parametrize("rule", WEIGHT_RULES)
+@pytest.mark.parametrize("rule", ["max-degree", "metropolis", "lazy"])
 @pytest.mark.parametrize(
     "network",
     [

@@ -48,6 +48,20 @@ def test_fact_chernoff(trials: int, mean: float, level: float) -> None:
         assert stats.binom.cdf(strictly_below, trials, mean) <= bound * (1 + 1e-9)
 
 
+def test_a_step_of_lemma_6_is_false_as_printed() -> None:
+    """Without the -1, the sum is that of a likely event: docs/paper-map.md has these numbers."""
+    j, mean, threshold = 200, 0.5, 0.4
+    s = np.arange(math.floor(threshold * j) + 1, j + 1)
+    total = 2 * stats.binom.pmf(s, j, mean).sum()
+    bound = 4 * math.exp(-2 * j * (threshold - mean) ** 2)
+    assert total == pytest.approx(1.99, abs=0.01)
+    assert bound == pytest.approx(0.073, abs=0.001)
+    # with it, 1/F - 1 <= 2 (1 - F) where F >= 1/2, and the tail 1 - F is small
+    below = stats.binom.cdf(s, j + 1, threshold)
+    assert (below >= 0.5).all()
+    assert (1 / below - 1 <= 2 * (1 - below) + 1e-15).all()
+
+
 def test_what_docs_paper_map_says_about_the_thresholds_of_the_proof() -> None:
     best, worse = 0.5, 0.1
     total = float(theory.kl_bernoulli(worse, best))

@@ -10,6 +10,9 @@ import typer
 from posse.cli.common import UserError, catch_user_errors
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from posse.bandits import Bandit
     from posse.networks import Network
 
 EXAMPLES = """Examples:
@@ -18,7 +21,9 @@ posse inspect cycle --agents 100
 
 posse inspect grid --rows 10 --columns 10 --weights metropolis --failing 0.3
 
-posse inspect regular_ring --agents 64 --k 3 --means 0.5,0.1,0.1"""
+posse inspect regular_ring --agents 64 --k 3 --means 0.5,0.1,0.1
+
+posse inspect star --agents 36 --means 0.5,0.1,0.1 --sigma 1 --horizon 500 --simulate 200"""
 
 # A copy of the registry's names: importing the registry would import NumPy, and --help should not
 # wait for it. A test compares the two.
@@ -60,14 +65,22 @@ def inspect(
     gossip: Annotated[bool, typer.Option("--gossip", help="One random link per round.")] = False,
     failing: Annotated[float | None, typer.Option(help="Probability that a link fails.")] = None,
     means: Annotated[
-        str | None, typer.Option(help="Bernoulli means for the theory, for example 0.5,0.1,0.1.")
+        str | None, typer.Option(help="Means of arms for the theory, for example 0.5,0.1,0.1.")
+    ] = None,
+    sigma: Annotated[
+        float | None,
+        typer.Option(help="Gaussian rewards of this standard deviation (default: Bernoulli)."),
     ] = None,
     horizon: Annotated[int, typer.Option(help="Horizon in rounds; used only with --means.")] = 1000,
     epsilon: Annotated[
         float, typer.Option(help="Epsilon of Theorem 1; used only with --means.")
     ] = 0.5,
+    simulate: Annotated[
+        int | None,
+        typer.Option(metavar="RUNS", help="Simulate so many runs beside the bounds."),
+    ] = None,
 ) -> None:
-    """Show a network's size, degrees and spectral gap and, given means, the theory's terms."""
+    """Show a network's size, spectral gap and cost and, given means, bounds on the regret."""
     arguments = {
         "agents": agents,
         "rows": rows,
@@ -86,11 +99,8 @@ def inspect(
             network = network.gossip()
         if failing is not None:
             network = network.failing(failing)
-        theory = (
-            _describe_theory(network, _parse_means(means), horizon, epsilon)
-            if means is not None
-            else ()
-        )
+        bandit = _build_bandit(means, sigma, simulate)
+        theory = None if bandit is None else Theory(bandit, network, horizon, epsilon, simulate)
     _print_network(network, theory)
 
 
@@ -128,39 +138,83 @@ def _join_options(keys: Any) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _parse_means(text: str) -> list[float]:
+def _build_bandit(means: str | None, sigma: float | None, runs: int | None) -> Bandit | None:
+    """Build the bandit of the options; None without means."""
+    from posse.bandits import Bandit
+
+    if means is None:
+        if sigma is not None or runs is not None:
+            option = "--sigma" if sigma is not None else "--simulate"
+            raise UserError(f"{option} needs --means, for example --means 0.5,0.1,0.1")
+        return None
     try:
-        return [float(part) for part in text.split(",")]
+        values = [float(part) for part in means.split(",")]
     except ValueError:
-        raise UserError(f"--means must be numbers separated by commas, got {text!r}") from None
+        raise UserError(f"--means must be numbers separated by commas, got {means!r}") from None
+    return Bandit.bernoulli(values) if sigma is None else Bandit.gaussian(values, sigma=sigma)
 
 
-def _describe_theory(
-    network: Network, means: list[float], horizon: int, epsilon: float
-) -> tuple[str, str]:
-    """Describe the Lai-Robbins constant, and Theorem 1 with its warning."""
-    from posse.theory import lai_robbins_constant, theorem_1
+class Theory:
+    """What the theory says of a bandit on a network: two sentences and a table."""
 
-    terms = theorem_1(means, network.n_agents, network.spectral_gap, horizon, epsilon)
-    constant = lai_robbins_constant(means, network.n_agents)
-    least = f"{constant:.4g} per agent, the least regret / log T for large T"
-    return least, f"{terms.describe()}."
+    def __init__(
+        self, bandit: Bandit, network: Network, horizon: int, epsilon: float, runs: int | None
+    ) -> None:
+        from posse.theory import bounds, lai_robbins, theorem_1
+
+        constant = lai_robbins(bandit, network.n_agents)
+        self.least = f"{constant:.4g} per agent, the least regret / log T for large T"
+        self.warning = ""
+        if bandit.family.name == "bernoulli":
+            gap = network.spectral_gap
+            terms = theorem_1(bandit.means, network.n_agents, gap, horizon, epsilon)
+            self.warning = f"{terms.describe()}."
+        simulated = None if runs is None else _simulate(bandit, network, horizon, runs)
+        self.table = bounds(bandit, network, horizon, simulated, epsilon=epsilon)
+        self.horizon = horizon
 
 
-def _print_network(network: Network, theory: tuple[str, str] | tuple[()]) -> None:
+def _simulate(bandit: Bandit, network: Network, horizon: int, runs: int) -> Any:
+    """Return the summary of a simulation of dec-TS, with a progress bar."""
+    import posse
+
+    dec_ts = posse.Decentralized(posse.ThompsonSampling())
+    result = posse.simulate(
+        bandit, network, dec_ts, horizon=horizon, runs=runs, seed=0, record=2, progress=True
+    )
+    return result.summary()
+
+
+def _print_network(network: Network, theory: Theory | None) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from posse.networks import describe_mixing, describe_size
+    from posse.networks import describe_cost, describe_mixing, describe_size
 
-    facts = describe_size(network) | describe_mixing(network)
-    if theory:
-        facts |= {"Lai-Robbins constant": theory[0]}
+    facts = describe_size(network) | describe_mixing(network) | describe_cost(network)
+    if theory is not None:
+        facts |= {"Lai-Robbins constant": theory.least}
     table = Table.grid(padding=(0, 2))
     for name, fact in facts.items():
         table.add_row(name, Text(fact))
     console = Console()
     console.print(table)
-    if theory:
-        console.print(Text(f"\n{theory[1]}"))
+    if theory is not None:
+        console.print(_format_bounds(theory))
+        if theory.warning:
+            console.print(Text(f"\n{theory.warning}"))
+
+
+def _format_bounds(theory: Theory) -> Table:
+    """Format the bounds as a table for the terminal."""
+    from rich.table import Table
+
+    table = Table(title=f"regret per agent at round {theory.horizon:,}", title_justify="left")
+    for column in ("", "regret", "interval", "kind", "source"):
+        table.add_column(column, justify="right" if column in ("regret", "interval") else "left")
+    for name, row in theory.table.iterrows():
+        interval = "" if row.low != row.low else f"{row.low:.3g} to {row.high:.3g}"
+        regret = f"{row.regret:.3g}" if row.regret < 1000 else f"{row.regret:,.0f}"
+        table.add_row(str(name), regret, interval, row.kind, row.source)
+    return table

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from posse.networks import graphs, serialization
+from posse.networks.describe import describe_cost as describe_cost
 from posse.networks.describe import describe_mixing as describe_mixing
 from posse.networks.describe import describe_size as describe_size
 from posse.networks.dynamics import DYNAMICS
@@ -24,6 +25,8 @@ from posse.networks.operators import as_matrix
 from posse.networks.operators import as_operator as as_operator
 from posse.networks.operators import count_links_in_use as count_links_in_use
 from posse.networks.spanning import spanning_tree as spanning_tree
+from posse.networks.spectrum import TRANSITIVE as TRANSITIVE
+from posse.networks.spectrum import structured_spectrum as structured_spectrum
 from posse.networks.static import Static
 from posse.networks.weights import WEIGHT_RULES, Matrix
 from posse.networks.weights import assemble_matrix as assemble_matrix

@@ -27,7 +27,8 @@ class Dynamics(Protocol):
 
     User-defined dynamics need only `sampler`. The function that it returns may return an ndarray
     (N, N) or (R, N, N), a SciPy sparse matrix, or any operator with `@`; each W(t) is checked to be
-    doubly stochastic, unless the attribute `doubly_stochastic` is False.
+    doubly stochastic, unless the attribute `doubly_stochastic` is False. Without
+    `expected_product`, the cost of the network is estimated from samples.
     """
 
     def check(self, network: Network) -> None:
@@ -35,6 +36,9 @@ class Dynamics(Protocol):
 
     def expected_links(self, network: Network) -> FloatArray:
         """The weight of each link (E,) in E[W(t)]."""
+
+    def expected_product(self, network: Network, matrix: FloatArray) -> FloatArray:
+        """E[W(t) M W(t)^T] of a symmetric matrix M (N, N), for W(t) independent in each round."""
 
     def sampler(self, network: Network, n_runs: int) -> Sampler:
         """Return a function that is called once a round with the generators of n_runs runs.

@@ -9,7 +9,7 @@ import numpy as np
 
 from posse.networks.operators import GossipPairs, Operator
 from posse.networks.static import STATIC
-from posse.networks.weights import DEFAULT_RULE, FloatArray
+from posse.networks.weights import DEFAULT_RULE, FloatArray, add_links
 from posse.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -37,6 +37,13 @@ class Gossip:
         # Each of the E links is drawn with probability 1/E, and then has the weight 1/2.
         n_links = len(network.edges)
         return np.full(n_links, 1 / (2 * n_links) if n_links else 0.0)
+
+    def expected_product(self, network: Network, matrix: FloatArray) -> FloatArray:
+        """Return E[W(t) M W(t)^T] of a symmetric matrix M (N, N)."""
+        # With B = (e_i - e_j)(e_i - e_j)^T of the drawn link, W M W = M - (B M + M B)/2 + B M B/4,
+        # and B M B = B (M_ii + M_jj - 2 M_ij).
+        mean = network.expected_weights @ matrix
+        return add_links(mean + mean.T - matrix, matrix, network.edges, 0.25 / len(network.edges))
 
     def sampler(self, network: Network, n_runs: int) -> Sampler:
         """Return a sampler: one uniform per run and round picks the link."""

@@ -53,6 +53,15 @@ class LinkFailure:
             )
         return (1 - self.p) * network.link_weights
 
+    def expected_product(self, network: Network, matrix: FloatArray) -> FloatArray:
+        """Return E[W(t) M W(t)^T] of a symmetric matrix M (N, N)."""
+        # Links fail independently, so beyond the product of the means only each link's own
+        # variance p (1 - p) w^2 remains.
+        mean = network.expected_weights
+        variances = self.p * (1 - self.p) * network.link_weights**2
+        product = np.asarray(mean @ (mean @ matrix).T)
+        return rules.add_links(product, matrix, network.edges, variances)
+
     def sampler(self, network: Network, n_runs: int) -> Sampler:
         """Return a sampler: one uniform per link, run and round; the sparsity pattern is reused."""
         from scipy.sparse import csr_array

@@ -11,9 +11,10 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from posse import validation
 from posse.networks import describe, graphs, serialization, spectrum
@@ -25,6 +26,9 @@ from posse.networks.link_failure import LinkFailure
 from posse.networks.static import STATIC
 from posse.networks.weights import DEFAULT_RULE, WEIGHT_RULES, FloatArray, Matrix
 from posse.randomness import create_generator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FRESH = "this network is a fresh graph in every run"
 
@@ -138,6 +142,25 @@ class Network:
             f"{self} must be connected, but {most_draws} draws for run {run} were not: "
             f"raise {denser}"
         )
+
+    def plot(
+        self,
+        values: ArrayLike | str | None = "cost",
+        *,
+        axes: Axes | None = None,
+        label: str | None = None,
+    ) -> Axes:
+        """Draw the network with matplotlib and return the axes; wide links have large weights.
+
+        values: the colour of each agent: "cost" for what the network costs it
+                (`posse.theory.network_cost`), numbers (N,), such as regrets, or None for no colours
+        axes:   where to draw; None opens a new figure
+        label:  the label of the colour bar
+        """
+        from posse.networks.plots import draw_network
+
+        self._refuse_recipe()
+        return draw_network(self, values, axes, label)
 
     def to_data(self) -> dict[str, Any]:
         """Encode the recipe as plain data, without fields at their defaults."""

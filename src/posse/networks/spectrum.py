@@ -7,6 +7,7 @@ however small.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -61,16 +62,49 @@ LAPLACIANS: dict[str, Callable[..., FloatArray]] = {
 }
 
 
+# How often each eigenvalue occurs, where the list above has it once only.
+MULTIPLICITIES: dict[str, Callable[..., FloatArray]] = {
+    "complete": lambda agents: np.array([1.0, agents - 1]),
+    "star": lambda agents: np.array([1.0, 1.0] if agents == 2 else [1.0, agents - 2, 1.0]),
+    "hypercube": lambda dimension: np.array(
+        [math.comb(dimension, ones) for ones in range(dimension + 1)], dtype=float
+    ),
+}
+# Graphs in which all agents are alike.
+TRANSITIVE = ("complete", "cycle", "torus", "regular_ring", "hypercube")
+
+
 def spectral_gap(network: Network) -> float:
     """Return 1 - lambda_2 of E[W(t)], lambda_2 its second largest absolute eigenvalue."""
     if network.n_agents == 1:
         return 1.0
-    if network.graph in LAPLACIANS and not isinstance(network.rule, Matrix):
-        links = network.expected_links
-        if np.ptp(links) == 0:
-            steps = links[0] * LAPLACIANS[network.graph](**dict(network.arguments))[1:]
-            return float(np.minimum(steps, 2 - steps).min())
+    steps = _structured_steps(network)
+    if steps is not None:
+        return float(np.minimum(steps, 2 - steps)[1:].min())
     return compute_matrix_gap(network.expected_weights, network.is_stochastic)
+
+
+def structured_spectrum(network: Network) -> tuple[FloatArray, FloatArray] | None:
+    """Return the distances 1 - l of all eigenvalues l of E[W(t)] from 1, and how often each occurs.
+
+    None unless they are known in closed form; the first is the 0 of the constant vector.
+    """
+    steps = None if network.n_agents == 1 else _structured_steps(network)
+    if steps is None:
+        return None
+    count = MULTIPLICITIES.get(network.graph)
+    counts = np.ones(len(steps)) if count is None else count(**dict(network.arguments))
+    return steps, counts
+
+
+def _structured_steps(network: Network) -> FloatArray | None:
+    """Return 1 - l of the eigenvalues l of a structured graph whose links have equal weights."""
+    if network.graph not in LAPLACIANS or isinstance(network.rule, Matrix):
+        return None
+    links = network.expected_links
+    if np.ptp(links) > 0:
+        return None
+    return np.asarray(links[0] * LAPLACIANS[network.graph](**dict(network.arguments)))
 
 
 def compute_matrix_gap(weights: Any, stochastic: bool = True) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from posse.networks.operators import Operator, UniformWeights, as_operator
 from posse.networks.weights import FloatArray
 from posse.randomness import Randomness
@@ -24,6 +26,10 @@ class Static:
     def expected_links(self, network: Network) -> FloatArray:
         """The weight of each link (E,)."""
         return network.link_weights
+
+    def expected_product(self, network: Network, matrix: FloatArray) -> FloatArray:
+        """Return W M W^T of a symmetric matrix M (N, N)."""
+        return np.asarray(network.weights @ (network.weights @ matrix).T)
 
     def sampler(self, network: Network, n_runs: int) -> Sampler:
         """Return a sampler of the network's constant weights."""

@@ -41,10 +41,18 @@ def weigh_lazily(graph: Graph) -> FloatArray:
     return weigh_by_max_degree(graph) / 2
 
 
+def weigh_by_least_squares(graph: Graph) -> FloatArray:
+    """The weights with the least cost of the network (Xiao, Boyd and Kim 2007), by optimisation."""
+    from posse.networks.least_squares import minimise_deviation
+
+    return minimise_deviation(graph)
+
+
 WEIGHT_RULES: dict[str, Callable[[Graph], FloatArray]] = {
     "max-degree": weigh_by_max_degree,
     "metropolis": weigh_by_metropolis,
     "lazy": weigh_lazily,
+    "least-squares": weigh_by_least_squares,
 }
 
 
@@ -156,6 +164,24 @@ def assemble_matrix(graph: Graph, links: FloatArray) -> csr_array[Any, tuple[int
     places = np.concatenate([i, j, agents]), np.concatenate([j, i, agents])
     values = np.concatenate([links, links, 1 - link_sums])
     return csr_array(coo_array((values, places), shape=(graph.n_agents, graph.n_agents)))
+
+
+def add_links(
+    product: FloatArray, matrix: FloatArray, edges: IntArray, factors: FloatArray | float
+) -> FloatArray:
+    """Add the sum over links of factor B M B to a product, B = (e_i - e_j)(e_i - e_j)^T: (N, N).
+
+    product and matrix M are symmetric; factors are one number per link (E,), or one for all.
+    """
+    i, j = edges.T
+    diagonal = matrix.diagonal()
+    values = factors * (diagonal[i] + diagonal[j] - 2 * matrix[i, j])
+    total = product.copy()
+    total[i, j] -= values
+    total[j, i] -= values
+    agents = np.arange(len(total))
+    total[agents, agents] += np.bincount(edges.ravel(), np.repeat(values, 2), len(total))
+    return total
 
 
 def is_dense(n_agents: int, n_entries: int) -> bool:

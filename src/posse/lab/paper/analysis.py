@@ -125,8 +125,9 @@ UNDECIDED = "undecided"
 BELOW = "below the Lai-Robbins line"
 WHY_BELOW = (
     "A slope below the Lai-Robbins line cannot last: in the long run no algorithm that learns on "
-    "every problem stays below it. These rounds are too few to show that; and where beliefs are "
-    "surer than their evidence allows, as merged ones are, agents explore less than they must."
+    "every problem stays below it. These rounds are too few to show that: agents on a network that "
+    "mixes slowly have explored more than they had to by then, and nothing is left to learn until "
+    "ln t has grown."
 )
 
 # Slopes of the two halves that differ by less than this share count as one slope. Regret like

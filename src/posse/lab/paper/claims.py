@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from posse.lab.paper import analysis as rates
 from posse.lab.paper.analysis import ClaimReport
 from posse.lab.paper.panels import PanelOutcome
+from posse.lab.results import Result
 from posse.lab.statistics import Estimate, fit_growth, mean_interval, paired_difference
+from posse.randomness import FloatArray
 
 HOLDS = "holds"
 FAILS = "does not hold"
@@ -24,6 +28,10 @@ UNTESTED = "not tested"
 
 # "Almost 10x" is read as at least so many times.
 TENFOLD = 8
+# A curve is read as almost horizontal if the later half of the rounds adds at most this share.
+HORIZONTAL = 0.1
+# "Much sooner" is read as within this share of the rounds.
+SOONER = 0.5
 # "The same regret" is read as within this share of it.
 SAME = 0.1
 
@@ -164,6 +172,78 @@ def _test_worse_than_isolated(outcome: PanelOutcome) -> Finding:
     )
 
 
+def _isolation_test(rival: str) -> Callable[..., Finding]:
+    """Return a test of whether isolated agents beat some execution of a rival on some panel."""
+
+    def test(*outcomes: PanelOutcome) -> Finding:
+        verdicts = []
+        details = []
+        for outcome in outcomes:
+            names = _curves_starting_with(outcome, rival)
+            verdicts += [_ends_below(outcome, "isolated TS", name) for name in names]
+            regrets = ", ".join(f"{_final_regret(outcome, name):.0f}" for name in names)
+            alone = _final_regret(outcome, "isolated TS")
+            details.append(f"{outcome.panel.figure}: isolated TS {alone:.0f}, {rival} {regrets}")
+        # "For certain instances": one instance is enough.
+        best = next((v for v in (HOLDS, UNDECIDED) if v in verdicts), FAILS)
+        return Finding(best, "; ".join(details))
+
+    return test
+
+
+def _test_horizontal(*outcomes: PanelOutcome) -> Finding:
+    verdicts = []
+    details = []
+    for outcome in outcomes:
+        for name in _curves_starting_with(outcome, "dec-", "DDUCB"):
+            times = outcome.results[name].times
+            regret = outcome.results[name].regret
+            middle = regret[:, np.searchsorted(times, times[-1] / 2)]
+            excess = mean_interval(regret[:, -1] - middle - HORIZONTAL * regret[:, -1])
+            verdicts.append(_is_negative(Estimate(*map(float, excess))))
+            late = 1 - middle.mean() / regret[:, -1].mean()
+            details.append(f"{outcome.panel.figure} {name}: {late:.0%}")
+    return Finding(
+        _combine_verdicts(verdicts),
+        f"share of the regret in the later half of the rounds: {'; '.join(details)} "
+        f"(at most {HORIZONTAL:.0%} counts as almost horizontal)",
+    )
+
+
+def _test_horizontal_sooner(*outcomes: PanelOutcome) -> Finding:
+    verdicts = []
+    details = []
+    for outcome in outcomes:
+        settled = {
+            name: _find_settling_rounds(outcome.results[name])
+            for name in _curves_starting_with(outcome, "dec-", "DDUCB")
+        }
+        for name in _curves_starting_with(outcome, "dec-"):
+            later = mean_interval(settled[name] - SOONER * settled["DDUCB"])
+            verdicts.append(_is_negative(Estimate(*map(float, later))))
+        means = ", ".join(f"{name} {rounds.mean():,.0f}" for name, rounds in settled.items())
+        details.append(f"{outcome.panel.figure}: {means}")
+    return Finding(
+        _combine_verdicts(verdicts),
+        f"round at which 90% of the final regret is reached: {'; '.join(details)} "
+        f"(at most {SOONER:.0%} of the rounds counts as much sooner)",
+    )
+
+
+def _find_settling_rounds(result: Result) -> FloatArray:
+    """Return for each run the first recorded round with 90% of its final regret: (R,)."""
+    reached = result.regret >= 0.9 * result.regret[:, -1:]
+    return np.asarray(result.times[reached.argmax(axis=1)], dtype=float)
+
+
+def _test_order_of_spectral_gaps(outcome: PanelOutcome) -> Finding:
+    gaps = {name: curve.network.spectral_gap for name, curve in outcome.panel.curves.items()}
+    names = sorted(gaps, key=lambda name: -gaps[name])
+    finding = _test_order(outcome, names)
+    order = ", ".join(f"{name} {gaps[name]:.3f}" for name in names)
+    return Finding(finding.verdict, f"spectral gaps: {order}; regret: {finding.detail}")
+
+
 def _test_tenfold(*outcomes: PanelOutcome) -> Finding:
     verdicts = []
     details = []
@@ -279,6 +359,18 @@ CLAIMS = (
         _test_worse_than_isolated,
     ),
     PaperClaim(
+        "1",
+        ("fig1a", "fig1b"),
+        "For certain networks coop-UCB incurs a greater regret than agents alone (introduction).",
+        _isolation_test("coop-UCB"),
+    ),
+    PaperClaim(
+        "1",
+        ("fig1a", "fig1b"),
+        "For certain networks DDUCB incurs a greater regret than agents alone (introduction).",
+        _isolation_test("DDUCB"),
+    ),
+    PaperClaim(
         "2",
         ("fig2a", "fig2b"),
         "Decentralized Bayes-UCB and decentralized Thompson Sampling "
@@ -292,6 +384,18 @@ CLAIMS = (
         _test_tenfold,
     ),
     PaperClaim(
+        "2",
+        ("fig2a", "fig2b"),
+        "After a few rounds DDUCB and both decentralized algorithms are almost horizontal.",
+        _test_horizontal,
+    ),
+    PaperClaim(
+        "2",
+        ("fig2a", "fig2b"),
+        "The decentralized Bayesian algorithms become horizontal much sooner than DDUCB.",
+        _test_horizontal_sooner,
+    ),
+    PaperClaim(
         "3",
         ("fig3",),
         "Regret falls as connectivity rises: complete, 5-ring, 3-ring.",
@@ -302,6 +406,12 @@ CLAIMS = (
         ("fig3",),
         "The grid, with the least connectivity, has the largest regret.",
         lambda outcome: _test_order(outcome, ["3-ring", "grid 8 x 8"]),
+    ),
+    PaperClaim(
+        "3",
+        ("fig3",),
+        "The larger the spectral gap, the lower the regret of a network.",
+        _test_order_of_spectral_gaps,
     ),
     PaperClaim(
         "4",

@@ -14,13 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse.divergences import Divergence as Divergence
-from posse.divergences import get_divergence as get_divergence
-from posse.divergences import kl_bernoulli as kl_bernoulli
-from posse.divergences import kl_exponential as kl_exponential
-from posse.divergences import kl_gaussian as kl_gaussian
-from posse.divergences import kl_gaussian_unknown_variance as kl_gaussian_unknown_variance
-from posse.divergences import kl_poisson as kl_poisson
+from posse.divergences import Divergence, get_divergence, kl_bernoulli
 from posse.randomness import FloatArray
 from posse.validation import validate_array, validate_integer, validate_number
 
