@@ -154,7 +154,9 @@ def _print_network(network: Network, theory: tuple[str, str] | tuple[()]) -> Non
 
     from posse.networks import describe_mixing, describe_size
 
-    facts = describe_size(network) | describe_mixing(network)
+    facts = describe_size(network)
+    if not network.is_directed:
+        facts |= describe_mixing(network)
     if theory:
         facts |= {"Lai-Robbins constant": theory[0]}
     table = Table.grid(padding=(0, 2))

@@ -1,0 +1,274 @@
+"""The merge kernels of `posse.PushSum`: Algorithm 1 with weights that depend on the masses.
+
+A row holds the belief acted on, prior + x / d, where x is the evidence of an agent and d its
+divisor: its mass y at a known learning rate, which is part of x, or u where N is learnt. Shares P
+turn x_j = (row_j - prior) d_j into
+
+    row'_i = sum over j of P_ij d_j / d'_i row_j  +  (1 - their sum) prior,
+
+so that rows mix as in `merge`, by weights of the round. The sum is 1, except while u reaches
+agents for the first time. One more difference: the driver adds an observation at the constant
+rate, and here it must count rate / d.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from posse.algorithms import LEAST_MASS
+from posse.lab.compiled.jit import FAST_KERNEL, helper, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.kernels.merge import add_neighbours, draw_links
+from posse.lab.compiled.philox import NETWORK, U64, next_uniform, open_stream
+from posse.lab.compiled.records import MERGE
+from posse.randomness import FloatArray
+
+# Positions in the constants. The share that an agent gives to a receiver follows from SHARES on.
+COUNT, TOTAL, RATE, LEARNT, FAILURE, REALISED, DIRECTED = range(7)
+SHARES = 8
+# Rounding of the sum of weights, far below what a row's prior could be missing.
+_ROUNDING = 1e-9
+
+
+def create_store(n_runs: int, n_agents: int) -> FloatArray:
+    """Create the store of a block: y and u of every agent, run by run; then the lowest mass.
+
+    Masses on a static network are those of the first run, since they are equal in all runs.
+    """
+    masses = np.zeros((n_runs, 2, n_agents))
+    masses[:, 0] = 1.0
+    masses[:, 1, 0] = 1.0
+    return np.append(masses.reshape(-1), 1.0)
+
+
+@helper
+def _divisor(mass, unit_mass, learnt):
+    """The number by which an agent divides its evidence."""
+    return unit_mass if learnt and unit_mass > 0.0 else mass
+
+
+@helper
+def _note_mass(store, mass):
+    """Remember the lowest mass of the block, which the engine refuses if it is about to underflow.
+
+    Until then the mass stays at LEAST_MASS, so that no division by 0 occurs here.
+    """
+    lowest = store[store.size - 1]
+    store[store.size - 1] = min(lowest, mass)
+    return max(mass, LEAST_MASS)
+
+
+@helper
+def _weigh_observations(state, store, at, arms, rewards, rate, learnt, first, n_agents, n_arms):
+    """Let the observations of the last round count rate / d, not the rate that the driver added."""
+    for i in range(U64(0), n_agents):
+        divisor = _divisor(store[at + i], store[at + n_agents + i], learnt)
+        more = rate / divisor - rate
+        cell = (first + i) * U64(2) * n_arms + U64(arms[first + i])
+        state[cell] += more
+        state[cell + n_arms] += more * rewards[first + i]
+
+
+@helper
+def _push_masses(store, at, pushed, starts, ends, shifts, shares, mixing, missing, learnt, n_agents):
+    """Push the masses of a run over its links, and weigh its rows.
+
+    starts, ends: of the links into each agent; shifts, shares: of each link. Results: `mixing`, the
+    weight of each link; `missing`, the weight of each agent's prior; pushed: room for 2 N masses.
+    """
+    for agent in range(n_agents):
+        mass = unit_mass = total = 0.0
+        for e in range(starts[agent], ends[agent]):
+            sender = at + U64(np.int64(agent) + shifts[e])
+            mass += shares[e] * store[sender]
+            unit_mass += shares[e] * store[sender + n_agents]
+            mixing[e] = shares[e] * _divisor(store[sender], store[sender + n_agents], learnt)
+            total += mixing[e]
+        mass = _note_mass(store, mass)
+        inverse = 1.0 / _divisor(mass, unit_mass, learnt)
+        for e in range(starts[agent], ends[agent]):
+            mixing[e] *= inverse
+        missing[agent] = 1.0 - total * inverse
+        pushed[agent] = mass
+        pushed[n_agents + agent] = unit_mass
+    for j in range(U64(0), U64(2) * n_agents):
+        store[at + j] = pushed[j]
+
+
+@vectorised
+def _add_prior(out, row, weight, count, total, n_arms):
+    """Add a share of the prior to a row."""
+    for k in range(row, row + n_arms):
+        out[k] += weight * count
+        out[k + n_arms] += weight * total
+
+
+@njit(_nrt=False, error_model="numpy")
+def _mix_rows(out, state, first, starts, ends, shifts, mixing, missing, constants, n_agents, n_arms):
+    """Write the new rows of a run to `out`."""
+    width = U64(2) * n_arms
+    for agent in range(n_agents):
+        row = (first + agent) * width
+        add_neighbours(
+            out, row, state, row, width, U64(starts[agent]), U64(ends[agent]), shifts, mixing,
+            width, True,
+        )  # fmt: skip
+        if abs(missing[agent]) > _ROUNDING:
+            _add_prior(out, row, missing[agent], constants[COUNT], constants[TOTAL], n_arms)
+
+
+@kernel(MERGE, seconds=3, **{**FAST_KERNEL, "_nrt": True})  # it allocates
+def merge_push(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Push by static shares P: `weights`, as CSR rows of the receivers."""
+    learnt = constants[LEARNT] != 0.0
+    for slot in range(lo // n_agents, hi // n_agents):
+        _weigh_observations(
+            state, store, U64(0), arms, rewards, constants[RATE], learnt, slot * n_agents,
+            n_agents, n_arms,
+        )  # fmt: skip
+    mixing = np.empty(weights.size)
+    missing = np.empty(n_agents)
+    starts = offsets[:-1]
+    ends = offsets[1:]
+    _push_masses(
+        store, U64(0), np.empty(U64(2) * n_agents), starts, ends, neighbours, weights, mixing,
+        missing, learnt, n_agents,
+    )  # fmt: skip
+    for slot in range(lo // n_agents, hi // n_agents):
+        _mix_rows(
+            out, state, slot * n_agents, starts, ends, neighbours, mixing, missing, constants,
+            n_agents, n_arms,
+        )  # fmt: skip
+    return True
+
+
+@kernel(MERGE, seconds=4, **{**FAST_KERNEL, "_nrt": True})  # it allocates
+def merge_push_failing(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Push over links that fail independently; the share of a lost message stays at its sender.
+
+    links: the two ends of each, of a directed one (sender, receiver); offsets: room for the links
+    into each agent and for the agent itself.
+    """
+    n_links = U64(links.size // 2)
+    threshold = U64(constants[FAILURE] * 4294967296.0)
+    learnt = constants[LEARNT] != 0.0
+    changed = np.empty(n_links + U64(1), np.uint32)
+    shifts = np.empty(neighbours.size, np.int64)
+    shares = np.empty(neighbours.size)
+    mixing = np.empty(neighbours.size)
+    ends = np.empty(n_agents, np.int64)
+    share = np.empty(n_agents)
+    n_receivers = np.empty(n_agents)
+    missing = np.empty(n_agents)
+    pushed = np.empty(U64(2) * n_agents)
+    for slot in range(lo // n_agents, hi // n_agents):
+        at = slot * U64(2) * n_agents
+        _weigh_observations(
+            state, store, at, arms, rewards, constants[RATE], learnt, slot * n_agents,
+            n_agents, n_arms,
+        )  # fmt: skip
+        n_working = draw_links(
+            changed, words, n_links, threshold, False, t, first_run + slot, key0, key1
+        )
+        for agent in range(n_agents):
+            ends[agent] = offsets[agent]
+            n_receivers[agent] = 0.0
+        for c in range(U64(0), n_working):
+            link = U64(2) * U64(changed[c])
+            sender = np.int64(links[link])
+            receiver = np.int64(links[link + U64(1)])
+            shifts[ends[receiver]] = sender - receiver
+            ends[receiver] += 1
+            n_receivers[sender] += 1.0
+            if constants[DIRECTED] == 0.0:  # and back
+                shifts[ends[sender]] = receiver - sender
+                ends[sender] += 1
+                n_receivers[receiver] += 1.0
+        for agent in range(n_agents):
+            share[agent] = constants[U64(SHARES) + agent]
+            if constants[REALISED] != 0.0:
+                share[agent] = 1.0 / (1.0 + n_receivers[agent])
+        for agent in range(n_agents):
+            for e in range(offsets[agent], ends[agent]):
+                shares[e] = share[np.int64(agent) + shifts[e]]
+            # an agent sends to itself what it does not send to others
+            shifts[ends[agent]] = 0
+            shares[ends[agent]] = 1.0 - n_receivers[agent] * share[agent]
+            ends[agent] += 1
+        _push_masses(
+            store, at, pushed, offsets, ends, shifts, shares, mixing, missing, learnt, n_agents
+        )
+        _mix_rows(
+            out, state, slot * n_agents, offsets, ends, shifts, mixing, missing, constants,
+            n_agents, n_arms,
+        )  # fmt: skip
+    return True
+
+
+@vectorised
+def _mix_pair(state, a, b, here, there, back, forth, rest_a, rest_b, count, total, n_arms):
+    """Mix two rows in place: row_a = here row_a + there row_b + rest_a prior, and row_b alike."""
+    use_wide_vectors()
+    for half in range(U64(0), U64(2)):
+        prior = count if half == U64(0) else total
+        shift = half * n_arms
+        for k in range(shift, shift + n_arms):
+            first = state[a + k]
+            second = state[b + k]
+            state[a + k] = here * first + there * second + rest_a * prior
+            state[b + k] = back * first + forth * second + rest_b * prior
+
+
+@kernel(MERGE, seconds=2, **FAST_KERNEL)
+def merge_push_gossip(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Push one half over one uniformly drawn link per run and round, and back if undirected."""
+    width = U64(2) * n_arms
+    n_links = U64(links.size // 2)
+    learnt = constants[LEARNT] != 0.0
+    # what the first end of a link receives of the second
+    returned = 0.5 if constants[DIRECTED] == 0.0 else 0.0
+    for slot in range(lo // n_agents, hi // n_agents):
+        at = slot * U64(2) * n_agents
+        _weigh_observations(
+            state, store, at, arms, rewards, constants[RATE], learnt, slot * n_agents,
+            n_agents, n_arms,
+        )  # fmt: skip
+        open_stream(words, U64(0), t, first_run + slot, NETWORK, key0, key1)
+        link = min(U64(next_uniform(words) * n_links), n_links - U64(1))
+        a = U64(links[U64(2) * link])
+        b = U64(links[U64(2) * link + U64(1)])
+        mass_a = store[at + a]
+        mass_b = store[at + b]
+        unit_a = store[at + n_agents + a]
+        unit_b = store[at + n_agents + b]
+        d_a = _divisor(mass_a, unit_a, learnt)
+        d_b = _divisor(mass_b, unit_b, learnt)
+        new_a = _note_mass(store, 0.5 * mass_a + returned * mass_b)
+        new_b = 0.5 * mass_a + (1.0 - returned) * mass_b
+        new_unit_a = 0.5 * unit_a + returned * unit_b
+        new_unit_b = 0.5 * unit_a + (1.0 - returned) * unit_b
+        inverse_a = 1.0 / _divisor(new_a, new_unit_a, learnt)
+        inverse_b = 1.0 / _divisor(new_b, new_unit_b, learnt)
+        here = 0.5 * d_a * inverse_a
+        there = returned * d_b * inverse_a
+        back = 0.5 * d_a * inverse_b
+        forth = (1.0 - returned) * d_b * inverse_b
+        _mix_pair(
+            state, (slot * n_agents + a) * width, (slot * n_agents + b) * width,
+            here, there, back, forth, 1.0 - here - there, 1.0 - back - forth,
+            constants[COUNT], constants[TOTAL], n_arms,
+        )  # fmt: skip
+        store[at + a] = new_a
+        store[at + b] = new_b
+        store[at + n_agents + a] = new_unit_a
+        store[at + n_agents + b] = new_unit_b
+    return False
