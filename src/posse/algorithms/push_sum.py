@@ -160,9 +160,7 @@ class PushSum(TimedAlgorithm):
             state, self._observe_delayed(state, arms, arrivals, 1.0, faded), weights
         )
 
-    def _push_shares(
-        self, state: PushSumState, evidence: FloatArray, weights: Any
-    ) -> PushSumState:
+    def _push_shares(self, state: PushSumState, evidence: FloatArray, weights: Any) -> PushSumState:
         """Split evidence and masses by P(t), and return the state with the new beliefs."""
         shares = self._find_shares(state, weights)
         evidence = shares @ evidence
@@ -194,8 +192,8 @@ class PushSum(TimedAlgorithm):
 
 
 def learn_rate(mass: FloatArray, unit_mass: FloatArray) -> FloatArray:
-    """Estimate N by y/u; 1 for an agent that agent 0 has not reached yet."""
-    return np.divide(mass, unit_mass, out=np.ones_like(mass), where=unit_mass > 0)
+    """Estimate N by y/u; 1 for an agent that agent 0 has hardly reached yet."""
+    return np.divide(mass, unit_mass, out=np.ones_like(mass), where=unit_mass > LEAST_MASS)
 
 
 def check_mass(lowest: float) -> None:

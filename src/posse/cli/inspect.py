@@ -36,6 +36,7 @@ NAMES = (
     "barabasi_albert",
     "random_regular",
     "random_geometric",
+    "random_directed",
 )
 
 # options whose name differs from the builder's argument

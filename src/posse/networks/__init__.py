@@ -27,7 +27,8 @@ from posse.networks.shares import split_among_links as split_among_links
 from posse.networks.spanning import spanning_tree as spanning_tree
 from posse.networks.static import Static
 from posse.networks.weights import DEFAULT_RULE as DEFAULT_RULE
-from posse.networks.weights import WEIGHT_RULES, Matrix
+from posse.networks.weights import WEIGHT_RULES
+from posse.networks.weights import Matrix as Matrix
 from posse.networks.weights import assemble_matrix as assemble_matrix
 from posse.networks.weights import is_symmetric as is_symmetric
 

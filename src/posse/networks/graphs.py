@@ -248,8 +248,9 @@ def random_directed(agents: int, k: int, seed: Seed = 0) -> Graph:
     generator = np.random.default_rng(seed)
     ring = generator.permutation(n)
     # Steps along the ring: 1, which makes the graph strongly connected, and k - 1 of 2 to n - 1.
-    further = [2 + generator.choice(n - 2, k - 1, replace=False) for _ in range(n if k > 1 else 0)]
-    steps = np.concatenate([np.ones((n, 1), dtype=np.int64), np.reshape(further, (n, k - 1))], axis=1)
+    steps = np.ones((n, k), dtype=np.int64)
+    if k > 1:
+        steps[:, 1:] = [2 + generator.choice(n - 2, k - 1, replace=False) for _ in range(n)]
     senders = np.broadcast_to(np.arange(n)[:, None], steps.shape)
     return build_simple_graph(n, (ring[senders], ring[(senders + steps) % n]), directed=True)
 

@@ -277,9 +277,9 @@ class Network:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every agent is linked to every other, in both directions."""
+        """Whether every agent sends to every other; False for a matrix, which may omit some."""
         complete = 2 * len(self.edges) == self.n_agents * (self.n_agents - 1)
-        return complete and not self.is_directed
+        return complete and not self.is_directed and not isinstance(self.rule, Matrix)
 
     @functools.cached_property
     def is_stochastic(self) -> bool:

@@ -166,9 +166,7 @@ def count_links_in_use(weights: Any, n_runs: int, n_agents: int | None = None) -
     `n_agents` is needed only for user-defined operators, which have no shape.
     """
     operator = as_operator(weights)
-    if isinstance(
-        operator, UniformWeights | SparseWeights | SparseRuns | GossipPairs | GossipPush
-    ):
+    if isinstance(operator, UniformWeights | SparseWeights | SparseRuns | GossipPairs | GossipPush):
         return operator.count_links(n_runs)
     n_agents = getattr(weights, "shape", (n_agents,))[-1]
     if n_agents is None:

@@ -4,11 +4,11 @@ A row holds the belief acted on, prior + x / d, where x is the evidence of an ag
 divisor: its mass y at a known learning rate, which is part of x, or u where N is learnt. Shares P
 turn x_j = (row_j - prior) d_j into
 
-    row'_i = sum over j of P_ij d_j / d'_i row_j  +  (1 - their sum) prior,
+    row'_i = prior + sum over j of P_ij d_j / d'_i (row_j - prior),
 
-so that rows mix as in `merge`, by weights of the round. The sum is 1, except while u reaches
-agents for the first time. One more difference: the driver adds an observation at the constant
-rate, and here it must count rate / d.
+so that rows mix as in `merge`, by weights of the round. These sum to 1 and the prior cancels,
+except where u reaches an agent for the first time. One more difference: the driver adds an
+observation at the constant rate, and here it must count rate / d.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def create_store(n_runs: int, n_agents: int) -> FloatArray:
 @helper
 def _divisor(mass, unit_mass, learnt):
     """The number by which an agent divides its evidence."""
-    return unit_mass if learnt and unit_mass > 0.0 else mass
+    return unit_mass if learnt and unit_mass > LEAST_MASS else mass
 
 
 @helper
@@ -60,7 +60,7 @@ def _note_mass(store, mass):
 
 @helper
 def _weigh_observations(state, store, at, arms, rewards, rate, learnt, first, n_agents, n_arms):
-    """Let the observations of the last round count rate / d, not the rate that the driver added."""
+    """Let the observations of the last round count rate / d; the driver added the rate."""
     for i in range(U64(0), n_agents):
         divisor = _divisor(store[at + i], store[at + n_agents + i], learnt)
         more = rate / divisor - rate
@@ -70,11 +70,14 @@ def _weigh_observations(state, store, at, arms, rewards, rate, learnt, first, n_
 
 
 @helper
-def _push_masses(store, at, pushed, starts, ends, shifts, shares, mixing, missing, learnt, n_agents):
+def _push_masses(
+    store, at, pushed, starts, ends, shifts, shares, mixing, missing, learnt, n_agents
+):
     """Push the masses of a run over its links, and weigh its rows.
 
     starts, ends: of the links into each agent; shifts, shares: of each link. Results: `mixing`, the
-    weight of each link; `missing`, the weight of each agent's prior; pushed: room for 2 N masses.
+    weight of each link; `missing`, what the weights of each agent lack to 1. pushed: room for 2 N
+    masses.
     """
     for agent in range(n_agents):
         mass = unit_mass = total = 0.0
@@ -96,25 +99,38 @@ def _push_masses(store, at, pushed, starts, ends, shifts, shares, mixing, missin
 
 
 @vectorised
-def _add_prior(out, row, weight, count, total, n_arms):
-    """Add a share of the prior to a row."""
-    for k in range(row, row + n_arms):
-        out[k] += weight * count
-        out[k + n_arms] += weight * total
+def _mix_evidence(out, row, state, e, end, shifts, mixing, constants, n_arms):
+    """Write prior + sum of weight (row - prior), where the weights do not sum to 1.
+
+    They may be huge: evidence that is exactly 0 must remain so, which a sum of rows would not give.
+    """
+    width = U64(2) * n_arms
+    for half in range(U64(0), U64(2)):
+        prior = constants[COUNT + half]
+        for j in range(half * n_arms, (half + U64(1)) * n_arms):
+            out[row + j] = prior
+    for link in range(e, end):
+        sender = row + U64(shifts[link]) * width
+        for half in range(U64(0), U64(2)):
+            prior = constants[COUNT + half]
+            for j in range(half * n_arms, (half + U64(1)) * n_arms):
+                out[row + j] += mixing[link] * (state[sender + j] - prior)
 
 
 @njit(_nrt=False, error_model="numpy")
-def _mix_rows(out, state, first, starts, ends, shifts, mixing, missing, constants, n_agents, n_arms):
+def _mix_rows(
+    out, state, first, starts, ends, shifts, mixing, missing, constants, n_agents, n_arms
+):
     """Write the new rows of a run to `out`."""
     width = U64(2) * n_arms
     for agent in range(n_agents):
         row = (first + agent) * width
-        add_neighbours(
-            out, row, state, row, width, U64(starts[agent]), U64(ends[agent]), shifts, mixing,
-            width, True,
-        )  # fmt: skip
+        e = U64(starts[agent])
+        end = U64(ends[agent])
         if abs(missing[agent]) > _ROUNDING:
-            _add_prior(out, row, missing[agent], constants[COUNT], constants[TOTAL], n_arms)
+            _mix_evidence(out, row, state, e, end, shifts, mixing, constants, n_arms)
+        else:
+            add_neighbours(out, row, state, row, width, e, end, shifts, mixing, width, True)
 
 
 @kernel(MERGE, seconds=3, **{**FAST_KERNEL, "_nrt": True})  # it allocates
@@ -212,17 +228,16 @@ def merge_push_failing(
 
 
 @vectorised
-def _mix_pair(state, a, b, here, there, back, forth, rest_a, rest_b, count, total, n_arms):
-    """Mix two rows in place: row_a = here row_a + there row_b + rest_a prior, and row_b alike."""
+def _mix_pair(state, a, b, here, there, back, forth, constants, n_arms):
+    """Mix the evidence of two rows in place: here a + there b, and back a + forth b."""
     use_wide_vectors()
     for half in range(U64(0), U64(2)):
-        prior = count if half == U64(0) else total
-        shift = half * n_arms
-        for k in range(shift, shift + n_arms):
-            first = state[a + k]
-            second = state[b + k]
-            state[a + k] = here * first + there * second + rest_a * prior
-            state[b + k] = back * first + forth * second + rest_b * prior
+        prior = constants[COUNT + half]
+        for k in range(half * n_arms, (half + U64(1)) * n_arms):
+            first = state[a + k] - prior
+            second = state[b + k] - prior
+            state[a + k] = prior + (here * first + there * second)
+            state[b + k] = prior + (back * first + forth * second)
 
 
 @kernel(MERGE, seconds=2, **FAST_KERNEL)
@@ -258,14 +273,11 @@ def merge_push_gossip(
         new_unit_b = 0.5 * unit_a + (1.0 - returned) * unit_b
         inverse_a = 1.0 / _divisor(new_a, new_unit_a, learnt)
         inverse_b = 1.0 / _divisor(new_b, new_unit_b, learnt)
-        here = 0.5 * d_a * inverse_a
-        there = returned * d_b * inverse_a
-        back = 0.5 * d_a * inverse_b
-        forth = (1.0 - returned) * d_b * inverse_b
         _mix_pair(
             state, (slot * n_agents + a) * width, (slot * n_agents + b) * width,
-            here, there, back, forth, 1.0 - here - there, 1.0 - back - forth,
-            constants[COUNT], constants[TOTAL], n_arms,
+            0.5 * d_a * inverse_a, returned * d_b * inverse_a,
+            0.5 * d_a * inverse_b, (1.0 - returned) * d_b * inverse_b,
+            constants, n_arms,
         )  # fmt: skip
         store[at + a] = new_a
         store[at + b] = new_b
