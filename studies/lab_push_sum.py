@@ -100,7 +100,7 @@ def tail_table(path, runs):
         f"**{experiment.title}**, T = {experiment.horizon}, {runs} runs "
         f"(`experiments/push-sum/{path.name}`)",
         "",
-        "| | mean | against dec-TS, paired, 95% | p99 | p99 against dec-TS, 95% | max | wrong arm |",
+        "| | mean | against dec-TS, paired, 95% | p99 | against dec-TS, 95% | max | wrong arm |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, result in results.items():
@@ -137,18 +137,21 @@ def arena_table(runs):
         if is_regular(instance.network):
             same.append(f"{instance.number} {instance.name}")
             continue
-        horizon = min(instance.horizon, 400 if instance.network.n_agents >= 300 else 1000)
+        n_agents = instance.network.n_agents
+        horizon = min(instance.horizon, 400 if n_agents >= 300 else 1000)
+        # the mean over many agents varies little, and takes long
+        n_runs = runs if n_agents <= 40 else runs // 5
         played = posse.compare(
             instance.bandit, instance.network, {"dec": DEC, "push": PUSH},
-            horizon=horizon, runs=runs, seed=1313, record=2,
+            horizon=horizon, runs=n_runs, seed=1313, record=2,
         )  # fmt: skip
         usual, pushed = final_regret(played["dec"]), final_regret(played["push"])
         quotient, half = ratio(pushed, usual)
         if quotient - half > 1.03:
             complaints.append(f"instance {instance.number}: {quotient:.3f} +- {half:.3f}")
         lines.append(
-            f"| {instance.number} {instance.name} | {instance.network.n_agents} | {horizon} "
-            f"| {runs} | {usual.mean():.2f} | {pushed.mean():.2f} | {quotient:.3f} ± {half:.3f} |"
+            f"| {instance.number} {instance.name} | {n_agents} | {horizon} "
+            f"| {n_runs} | {usual.mean():.2f} | {pushed.mean():.2f} | {quotient:.3f} ± {half:.3f} |"
         )
     lines += ["", f"All agents have equally many neighbours, and PushSum is dec-TS, in {len(same)}"]
     lines[-1] += f" instances: {', '.join(same)}."
@@ -208,52 +211,99 @@ def lost_link_table(runs):
     )
 
 
-def play_plainly(shares, means, horizon, runs, seed, rate=1.0, momentum=0.0, tempered=False):
-    """A plain simulator of Gaussian push-sum with its variants: the regret of every run.
+def play_plainly(shares, means, horizon, runs, momentum=0.0, n_signs=0):
+    """A plain simulator of Gaussian PushSum TS with two variants: the regret of every run.
 
-    rate: of N. momentum: b of x' = (1 + b) P x - b x_previous; out of the domain evidence counts
-    0. tempered: beliefs as sure as their effective sample size, (sum w)^2 / sum w^2.
+    momentum: b of x' = (1 + b) P x - b x_previous; evidence of a negative count is taken as none.
+    n_signs: if above 0, beliefs are as sure as their effective sample size (sum w)^2 / sum w^2 over
+    the weights w of observations; sums of random signs estimate sum w^2.
     """
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(1313)
     n_agents, n_arms = len(shares), len(means)
-    gaps = means.max() - means
-    evidence = np.zeros((2, runs, n_agents, n_arms))
-    before = evidence.copy()
-    mass = np.ones((n_agents, 1))
-    mass_before = mass.copy()
-    # squares of the weights of all observations: sum over origins of (P^s)_ij^2, by recursion
-    spread = np.zeros((runs, n_agents, n_agents, n_arms)) if tempered else None
-    squares = np.zeros((runs, n_agents, n_arms))
+    evidence = np.zeros((2 + n_signs, runs, n_agents, n_arms))  # count, total, sums of signs
+    previous = evidence.copy()
+    mass = previous_mass = np.ones((n_agents, 1))
     regret = np.zeros(runs)
     run, agent = np.arange(runs)[:, None], np.arange(n_agents)[None]
     for _ in range(horizon):
-        count = np.maximum(evidence[0] * (rate * n_agents) / mass, 0.0)
-        total = np.where(count > 0, evidence[1] * (rate * n_agents) / mass, 0.0)
-        if tempered:
-            weight = evidence[0] / mass
-            effective = np.where(squares > 0, weight**2 / np.maximum(squares, 1e-300), 0.0)
-            factor = np.where(count > 0, effective / np.maximum(count, 1e-300), 1.0)
-            count, total = count * factor, total * factor
-        score = total / (1 + count) + generator.standard_normal(count.shape) / np.sqrt(1 + count)
-        arms = score.argmax(axis=2)
+        weighed = n_agents * evidence / mass
+        count = np.maximum(weighed[0], 0.0)
+        mean = np.where(count > 0, weighed[1] / np.where(count > 0, count, 1.0), 0.0)
+        if n_signs:
+            squares = (weighed[2:] ** 2).mean(axis=0)
+            count = np.where(squares > 0, count**2 / np.where(squares > 0, squares, 1.0), 0.0)
+        noise = generator.standard_normal(count.shape) / np.sqrt(1 + count)
+        arms = (mean * count / (1 + count) + noise).argmax(axis=2)
         rewards = means[arms] + generator.standard_normal(arms.shape)
-        regret += gaps[arms].mean(axis=1)
-        for array in (evidence, before) if momentum else (evidence,):
-            array[0, run, agent, arms] += 1
-            array[1, run, agent, arms] += rewards
-        if momentum:
-            new = (1 + momentum) * (shares @ evidence) - momentum * before
-            before, evidence = evidence, new
-            new_mass = (1 + momentum) * (shares @ mass) - momentum * mass_before
-            mass_before, mass = mass, new_mass
-            if mass.min() <= 0:
-                return np.full(runs, np.nan)
-        else:
-            evidence = shares @ evidence
-            mass = shares @ mass
-        if tempered:
-            raise NotImplementedError
+        regret += (means.max() - means)[arms].mean(axis=1)
+        signs = generator.choice([-1.0, 1.0], (n_signs, *arms.shape))
+        observed = np.stack([np.ones(arms.shape), rewards, *signs])
+        evidence[:, run, agent, arms] += observed
+        previous[:, run, agent, arms] += observed
+        pushed = (1 + momentum) * (shares @ evidence) - momentum * previous
+        pushed_mass = (1 + momentum) * (shares @ mass) - momentum * previous_mass
+        previous, evidence = evidence, pushed
+        previous_mass, mass = mass, pushed_mass
+        if mass.min() <= 0:
+            return None
     return regret
+
+
+def describe_regret(regret):
+    """Mean, error and p99, or that masses became negative."""
+    if regret is None:
+        return "masses below 0"
+    error = regret.std(ddof=1) / len(regret) ** 0.5
+    return f"{regret.mean():.2f} ± {error:.2f}, {np.quantile(regret, 0.99):.1f}"
+
+
+def variants_table(runs):
+    """Momentum, and beliefs tempered to their effective sample size."""
+    means = np.array([0.5] + [0.1] * 16)
+    graphs = {
+        "star of 36": networks.star(36),
+        "preferential attachment, m = 1, 48": networks.barabasi_albert(48, 1, seed=1),
+        "path of 64": networks.path(64),
+        "cycle of 100": networks.cycle(100),
+        "grid of 8 x 8": networks.grid(8, 8),
+        "directed random graph of 50": networks.random_directed(50, 3, seed=1),
+    }
+    lines = [
+        "| mean, p99 | PushSum TS | momentum .15 | momentum .3 | effective sample size |",
+        "|---|---|---|---|---|",
+    ]
+    for name, network in graphs.items():
+        shares = network.shares
+        shares = shares if isinstance(shares, np.ndarray) else shares.toarray()
+        cells = [
+            describe_regret(play_plainly(shares, means, 500, runs, momentum))
+            for momentum in (0.0, 0.15, 0.3)
+        ]
+        cells.append(describe_regret(play_plainly(shares, means, 500, max(2, runs // 4), 0.0, 16)))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return f"T = 500, {runs} runs ({runs // 4} in the last column):\n\n" + "\n".join(lines)
+
+
+def rates_table(runs):
+    """Learning rates above N."""
+    lines = ["| | rate | mean | p99 | wrong arm |", "|---|---|---|---|---|"]
+    for file in ("tail-04-star", "tail-08-small-gaps-star"):
+        experiment = posse.read_experiment(FOLDER / f"{file}.toml")
+        n_agents = experiment.network.n_agents
+        for factor in (1, 2, 4):
+            result = posse.simulate(
+                experiment.bandit, experiment.network,
+                posse.PushSum(TS, learning_rate=float(factor * n_agents)),
+                horizon=experiment.horizon, runs=runs, seed=experiment.seed, record=2,
+            )  # fmt: skip
+            final = final_regret(result)
+            error = final.std(ddof=1) / len(final) ** 0.5
+            wrong = wrong_share(result, experiment.bandit.means)
+            lines.append(
+                f"| {experiment.title} | {factor} N | {final.mean():.2f} ± {error:.2f} "
+                f"| {np.quantile(final, 0.99):.1f} | {wrong:.1%} |"
+            )
+    return f"{runs} runs:\n\n" + "\n".join(lines)
 
 
 def study(runs=2000):
@@ -267,4 +317,6 @@ def study(runs=2000):
     ranked, complaints = arena_table(runs)
     parts.append(f"**The arena's instances**, in the rounds of its quick form\n\n{ranked}")
     parts.append(f"**A link that is lost for good**\n\n{lost_link_table(max(2, runs // 10))}")
+    parts.append(f"**Variants that did not work**\n\n{variants_table(max(4, runs // 10))}")
+    parts.append(f"**Learning rates above N**\n\n{rates_table(runs)}")
     return "\n\n".join(parts), complaints

@@ -218,10 +218,10 @@ def test_a_mass_that_underflows_is_named():
     algorithm = PushSum(TS)
     state = algorithm.init(Problem(4, N_ARMS, 9, Gaussian(), ONE_WAY.gossip(), 1))
     push = GossipPush(np.array([0]), np.array([1]))
+    while state.mass[0, 0, 0] / 2 > LEAST_MASS:
+        state = algorithm._push_shares(state, state.evidence, push)
     with pytest.raises(ValueError, match=UNDERFLOW):
-        for rounds in range(400):
-            state = algorithm._push_shares(state, state.evidence, push)
-    assert 0.5**rounds > LEAST_MASS > 0.5 ** (rounds + 1)
+        algorithm._push_shares(state, state.evidence, push)
 
 
 @pytest.mark.parametrize("network", [ONE_WAY, ONE_WAY.failing(0.5), ONE_WAY.gossip()], ids=str)
@@ -300,7 +300,7 @@ def test_agents_that_cannot_reach_others_are_refused():
     bandit = posse.Bandit.bernoulli([0.6, 0.3])
     with pytest.raises(ValueError, match="needs a strongly connected network"):
         posse.simulate(bandit, network, PushSum(TS), horizon=3, runs=1)
-    with pytest.raises(ValueError, match="strongly connected .*2 components: add links"):
+    with pytest.raises(ValueError, match=r"strongly connected .*2 components: add links"):
         networks.from_edges([(0, 1)], directed=True)
 
 

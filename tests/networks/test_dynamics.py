@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from posse import beliefs, networks
 from posse.networks import DYNAMICS, EXAMPLES, GRAPHS, WEIGHT_RULES, Network
-from posse.networks.graphs import DIRECTED
 from posse.networks.gossip import Gossip
+from posse.networks.graphs import DIRECTED
 from posse.networks.link_failure import LinkFailure
 from posse.networks.operators import (
     GossipPairs,

@@ -83,7 +83,9 @@ def problems(draw, extreme=True):
     policies = [posse.ThompsonSampling(), posse.Greedy(), posse.BayesUCB(draw(log_powers))]
     policies += [posse.RandUCB()]
     policy = draw(st.sampled_from(policies))
-    kind = draw(st.sampled_from(["decentralized"] * 4 + ["isolated", "centralized", "tree", "push-sum"]))
+    kind = draw(
+        st.sampled_from(["decentralized"] * 4 + ["isolated", "centralized", "tree", "push-sum"])
+    )
     if kind == "isolated":
         return bandit, network, posse.Isolated(policy)
     if kind == "centralized":

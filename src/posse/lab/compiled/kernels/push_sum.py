@@ -14,7 +14,6 @@ observation at the constant rate, and here it must count rate / d.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from posse.algorithms import LEAST_MASS
 from posse.lab.compiled.jit import FAST_KERNEL, helper, kernel, use_wide_vectors, vectorised
@@ -31,14 +30,14 @@ _ROUNDING = 1e-9
 
 
 def create_store(n_runs: int, n_agents: int) -> FloatArray:
-    """Create the store of a block: y and u of every agent, run by run; then the lowest mass.
+    """Create the store of a block: y, u and 1/d - 1 of every agent, run by run; the lowest mass.
 
     Masses on a static network are those of the first run, since they are equal in all runs.
     """
-    masses = np.zeros((n_runs, 2, n_agents))
-    masses[:, 0] = 1.0
-    masses[:, 1, 0] = 1.0
-    return np.append(masses.reshape(-1), 1.0)
+    numbers = np.zeros((n_runs, 3, n_agents))
+    numbers[:, 0] = 1.0
+    numbers[:, 1, 0] = 1.0
+    return np.append(numbers.reshape(-1), 1.0)
 
 
 @helper
@@ -59,12 +58,12 @@ def _note_mass(store, mass):
 
 
 @helper
-def _weigh_observations(state, store, at, arms, rewards, rate, learnt, first, n_agents, n_arms):
+def _weigh_observations(state, store, at, arms, rewards, rate, first, n_agents, n_arms):
     """Let the observations of the last round count rate / d; the driver added the rate."""
+    width = U64(2) * n_arms
     for i in range(U64(0), n_agents):
-        divisor = _divisor(store[at + i], store[at + n_agents + i], learnt)
-        more = rate / divisor - rate
-        cell = (first + i) * U64(2) * n_arms + U64(arms[first + i])
+        more = rate * store[at + U64(2) * n_agents + i]
+        cell = (first + i) * width + U64(arms[first + i])
         state[cell] += more
         state[cell + n_arms] += more * rewards[first + i]
 
@@ -80,21 +79,30 @@ def _push_masses(
     masses.
     """
     for agent in range(n_agents):
-        mass = unit_mass = total = 0.0
+        sender = at + agent
+        mass = 0.0
         for e in range(starts[agent], ends[agent]):
-            sender = at + U64(np.int64(agent) + shifts[e])
-            mass += shares[e] * store[sender]
-            unit_mass += shares[e] * store[sender + n_agents]
-            mixing[e] = shares[e] * _divisor(store[sender], store[sender + n_agents], learnt)
-            total += mixing[e]
+            mixing[e] = shares[e] * store[sender + U64(shifts[e])]
+            mass += mixing[e]
         mass = _note_mass(store, mass)
-        inverse = 1.0 / _divisor(mass, unit_mass, learnt)
+        pushed[agent] = mass
+        divisor = mass
+        missing[agent] = 0.0
+        if learnt:
+            unit_mass = total = 0.0
+            for e in range(starts[agent], ends[agent]):
+                there = sender + U64(shifts[e])
+                unit_mass += shares[e] * store[there + n_agents]
+                mixing[e] = shares[e] * _divisor(store[there], store[there + n_agents], learnt)
+                total += mixing[e]
+            pushed[n_agents + agent] = unit_mass
+            divisor = _divisor(mass, unit_mass, learnt)
+            missing[agent] = 1.0 - total / divisor
+        inverse = 1.0 / divisor
+        store[at + U64(2) * n_agents + agent] = inverse - 1.0
         for e in range(starts[agent], ends[agent]):
             mixing[e] *= inverse
-        missing[agent] = 1.0 - total * inverse
-        pushed[agent] = mass
-        pushed[n_agents + agent] = unit_mass
-    for j in range(U64(0), U64(2) * n_agents):
+    for j in range(U64(0), (U64(2) if learnt else U64(1)) * n_agents):
         store[at + j] = pushed[j]
 
 
@@ -117,11 +125,12 @@ def _mix_evidence(out, row, state, e, end, shifts, mixing, constants, n_arms):
                 out[row + j] += mixing[link] * (state[sender + j] - prior)
 
 
-@njit(_nrt=False, error_model="numpy")
+@vectorised
 def _mix_rows(
     out, state, first, starts, ends, shifts, mixing, missing, constants, n_agents, n_arms
 ):
     """Write the new rows of a run to `out`."""
+    use_wide_vectors()
     width = U64(2) * n_arms
     for agent in range(n_agents):
         row = (first + agent) * width
@@ -142,8 +151,7 @@ def merge_push(
     learnt = constants[LEARNT] != 0.0
     for slot in range(lo // n_agents, hi // n_agents):
         _weigh_observations(
-            state, store, U64(0), arms, rewards, constants[RATE], learnt, slot * n_agents,
-            n_agents, n_arms,
+            state, store, U64(0), arms, rewards, constants[RATE], slot * n_agents, n_agents, n_arms
         )  # fmt: skip
     mixing = np.empty(weights.size)
     missing = np.empty(n_agents)
@@ -174,20 +182,20 @@ def merge_push_failing(
     n_links = U64(links.size // 2)
     threshold = U64(constants[FAILURE] * 4294967296.0)
     learnt = constants[LEARNT] != 0.0
+    realised = constants[REALISED] != 0.0
+    directed = constants[DIRECTED] != 0.0
     changed = np.empty(n_links + U64(1), np.uint32)
     shifts = np.empty(neighbours.size, np.int64)
     shares = np.empty(neighbours.size)
     mixing = np.empty(neighbours.size)
     ends = np.empty(n_agents, np.int64)
-    share = np.empty(n_agents)
     n_receivers = np.empty(n_agents)
     missing = np.empty(n_agents)
     pushed = np.empty(U64(2) * n_agents)
     for slot in range(lo // n_agents, hi // n_agents):
-        at = slot * U64(2) * n_agents
+        at = slot * U64(3) * n_agents
         _weigh_observations(
-            state, store, at, arms, rewards, constants[RATE], learnt, slot * n_agents,
-            n_agents, n_arms,
+            state, store, at, arms, rewards, constants[RATE], slot * n_agents, n_agents, n_arms
         )  # fmt: skip
         n_working = draw_links(
             changed, words, n_links, threshold, False, t, first_run + slot, key0, key1
@@ -200,22 +208,23 @@ def merge_push_failing(
             sender = np.int64(links[link])
             receiver = np.int64(links[link + U64(1)])
             shifts[ends[receiver]] = sender - receiver
+            shares[ends[receiver]] = constants[SHARES + sender]
             ends[receiver] += 1
             n_receivers[sender] += 1.0
-            if constants[DIRECTED] == 0.0:  # and back
+            if not directed:  # and back
                 shifts[ends[sender]] = receiver - sender
+                shares[ends[sender]] = constants[SHARES + receiver]
                 ends[sender] += 1
                 n_receivers[receiver] += 1.0
         for agent in range(n_agents):
-            share[agent] = constants[U64(SHARES) + agent]
-            if constants[REALISED] != 0.0:
-                share[agent] = 1.0 / (1.0 + n_receivers[agent])
-        for agent in range(n_agents):
-            for e in range(offsets[agent], ends[agent]):
-                shares[e] = share[np.int64(agent) + shifts[e]]
+            share = constants[U64(SHARES) + agent]
+            if realised:
+                share = 1.0 / (1.0 + n_receivers[agent])
+                for e in range(offsets[agent], ends[agent]):
+                    shares[e] = 1.0 / (1.0 + n_receivers[np.int64(agent) + shifts[e]])
             # an agent sends to itself what it does not send to others
             shifts[ends[agent]] = 0
-            shares[ends[agent]] = 1.0 - n_receivers[agent] * share[agent]
+            shares[ends[agent]] = 1.0 - n_receivers[agent] * share
             ends[agent] += 1
         _push_masses(
             store, at, pushed, offsets, ends, shifts, shares, mixing, missing, learnt, n_agents
@@ -252,10 +261,9 @@ def merge_push_gossip(
     # what the first end of a link receives of the second
     returned = 0.5 if constants[DIRECTED] == 0.0 else 0.0
     for slot in range(lo // n_agents, hi // n_agents):
-        at = slot * U64(2) * n_agents
+        at = slot * U64(3) * n_agents
         _weigh_observations(
-            state, store, at, arms, rewards, constants[RATE], learnt, slot * n_agents,
-            n_agents, n_arms,
+            state, store, at, arms, rewards, constants[RATE], slot * n_agents, n_agents, n_arms
         )  # fmt: skip
         open_stream(words, U64(0), t, first_run + slot, NETWORK, key0, key1)
         link = min(U64(next_uniform(words) * n_links), n_links - U64(1))
@@ -283,4 +291,6 @@ def merge_push_gossip(
         store[at + b] = new_b
         store[at + n_agents + a] = new_unit_a
         store[at + n_agents + b] = new_unit_b
+        store[at + U64(2) * n_agents + a] = inverse_a - 1.0
+        store[at + U64(2) * n_agents + b] = inverse_b - 1.0
     return False
