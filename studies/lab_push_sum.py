@@ -267,6 +267,7 @@ def variants_table(runs):
         "cycle of 100": networks.cycle(100),
         "grid of 8 x 8": networks.grid(8, 8),
         "directed random graph of 50": networks.random_directed(50, 3, seed=1),
+        "directed random graph of 40": networks.random_directed(40, 3, seed=1),
     }
     lines = [
         "| mean, p99 | PushSum TS | momentum .15 | momentum .3 | effective sample size |",
