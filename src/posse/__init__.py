@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from posse.algorithms import Isolated as Isolated
     from posse.algorithms import LinUCB as LinUCB
     from posse.algorithms import PartialPooling as PartialPooling
+    from posse.algorithms import PushSum as PushSum
     from posse.algorithms import SlidingWindowUCB as SlidingWindowUCB
     from posse.algorithms import Tree as Tree
     from posse.algorithms import UCBNetwork as UCBNetwork
@@ -117,6 +118,7 @@ _ORIGIN = {
     "Result": "posse.lab",
     "ThompsonSampling": "posse.policies",
     "TopTwo": "posse.policies",
+    "PushSum": "posse.algorithms",
     "Tree": "posse.algorithms",
     "Experiment": "posse.lab.experiments",
     "calibrate": "posse.effective_samples",

@@ -36,6 +36,7 @@ WHO = {
     "centralized": posse.Centralized(TS),
     "flooding": posse.Flooding(TS),
     "tree": posse.Tree(TS),
+    "push-sum": posse.PushSum(TS),
 }
 short = {"horizon": 12, "runs": 3, "seed": 5}
 

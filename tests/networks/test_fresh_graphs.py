@@ -21,6 +21,8 @@ SENTENCE = r"this network is a fresh graph in every run: use network\.of_run\(se
 
 def variants(name: str) -> list[Network]:
     base = FRESH[name]
+    if base.is_directed:
+        return [base, base.gossip(), base.failing(0.3), base.failing(0.3, normalise="realised")]
     return [
         base,
         base.weighted("metropolis"),
@@ -41,6 +43,7 @@ def test_all_random_graphs_can_be_fresh() -> None:
         "barabasi_albert",
         "random_regular",
         "random_geometric",
+        "random_directed",
     ]
 
 

@@ -19,6 +19,8 @@ MATRIX = np.array([[0.5, 0.5, 0.0], [0.5, 0.25, 0.25], [0.0, 0.25, 0.75]])
 
 def variants(name: str) -> list[Network]:
     base = getattr(networks, name)(**EXAMPLES[name])
+    if base.is_directed:
+        return [base, base.gossip(), base.failing(0.3), base.failing(0.3, normalise="realised")]
     return [
         *(base.weighted(rule) for rule in WEIGHT_RULES),
         base.gossip(),
@@ -30,6 +32,7 @@ def variants(name: str) -> list[Network]:
 
 
 OTHERS = [
+    networks.from_edges([(0, 1), (1, 2), (2, 0), (2, 1)], directed=True),
     networks.from_matrix(MATRIX),
     networks.from_matrix(MATRIX).failing(0.1),
     networks.complete(3).weighted(MATRIX),
@@ -47,7 +50,8 @@ def test_plain_data_and_back(network: Network) -> None:
     assert hash(again) == hash(network)
     assert again.to_data() == network.to_data()
     np.testing.assert_array_equal(again.edges, network.edges)
-    difference = abs(again.weights - network.weights)
+    kept = "shares" if network.is_directed else "weights"
+    difference = abs(getattr(again, kept) - getattr(network, kept))
     assert difference.max() == 0
     assert pickle.loads(pickle.dumps(network)) == network
 

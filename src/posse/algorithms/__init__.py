@@ -10,6 +10,9 @@ from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.flooding import Flooding
 from posse.algorithms.isolated import Isolated
 from posse.algorithms.partial_pooling import PartialPooling
+from posse.algorithms.push_sum import LEAST_MASS as LEAST_MASS
+from posse.algorithms.push_sum import PushSum
+from posse.algorithms.push_sum import check_mass as check_mass
 from posse.algorithms.rivals.comex import ComEx
 from posse.algorithms.rivals.coop_se import CoopSE
 from posse.algorithms.rivals.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
@@ -38,6 +41,7 @@ ALGORITHMS: dict[str, Any] = {
     "centralized": Centralized,
     "flooding": Flooding,
     "tree": Tree,
+    "push-sum": PushSum,
     "partial-pooling": PartialPooling,
     "coop-ucb": CoopUCB,
     "coop-ucb2": CoopUCB2,
@@ -54,7 +58,7 @@ ALGORITHMS: dict[str, Any] = {
     "coop-se": CoopSE,
 }
 
-# Algorithms that need contexts. Of ALGORITHMS, the first five accept contexts as well.
+# Algorithms that need contexts. Of ALGORITHMS, the first six accept contexts as well.
 CONTEXTUAL: dict[str, Any] = {"lin-ucb": LinUCB, "fed-lin-ucb": FedLinUCB}
 
 __all__ = [
@@ -81,6 +85,7 @@ __all__ = [
     "LinUCB",
     "PartialPooling",
     "Problem",
+    "PushSum",
     "SlidingWindowUCB",
     "Tree",
     "UCBNetwork",

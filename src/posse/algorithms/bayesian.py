@@ -205,14 +205,10 @@ class TimedAlgorithm(BayesianAlgorithm):
         They are the discounted beliefs plus the rewards that arrived and, with open="count", this
         round's open pulls as the lowest reward. No state changes.
 
-        base: the belief to update, if it is not the one that agents act on.
+        base: the discounted belief to update, if it is not the one that agents act on.
         """
         cells, statistics = self._compute_delayed_evidence(state, arms, arrivals)
-        discounted = (
-            self._discount_belief(state)
-            if base is None
-            else beliefs.fade(base, state.family, self.discount_factor)
-        )
+        discounted = self._discount_belief(state) if base is None else base
         # a copy, since the shared belief of `Centralized` is a read-only view
         updated = discounted.copy()
         rows = updated.reshape(len(updated), -1)

@@ -26,6 +26,7 @@ class Centralized(TimedAlgorithm):
     """
 
     name: ClassVar[str] = "centralized"
+    accepts_directed: ClassVar[bool] = True
 
     def learn(
         self,

@@ -26,6 +26,7 @@ class Isolated(TimedAlgorithm):
     """
 
     name: ClassVar[str] = "isolated"
+    accepts_directed: ClassVar[bool] = True
 
     def learn(
         self,

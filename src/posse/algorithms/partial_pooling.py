@@ -46,6 +46,7 @@ class PartialPooling(BayesianAlgorithm):
     """
 
     name: ClassVar[str] = "partial-pooling"
+    accepts_directed: ClassVar[bool] = True
 
     site_sd: float | None = None
     refresh: float = 0.01

@@ -155,7 +155,8 @@ class Tree(TimedAlgorithm):
     ) -> TreeState:
         """Apply Bayes' rule to the rewards that arrived, then exchange messages in the tree."""
         assert isinstance(state, TreeState)  # made by init
-        own_belief = self._observe_delayed(state, arms, arrivals, 1.0, state.own_belief)
+        faded = beliefs.fade(state.own_belief, state.family, self.discount_factor)
+        own_belief = self._observe_delayed(state, arms, arrivals, 1.0, faded)
         return self._exchange_messages(state, own_belief, weights)
 
     def _exchange_messages(

@@ -41,6 +41,7 @@ NAMES = (
     "barabasi_albert",
     "random_regular",
     "random_geometric",
+    "random_directed",
 )
 
 # options whose name differs from the builder's argument
@@ -192,7 +193,9 @@ def _print_network(network: Network, theory: Theory | None) -> None:
 
     from posse.networks import describe_cost, describe_mixing, describe_size
 
-    facts = describe_size(network) | describe_mixing(network) | describe_cost(network)
+    facts = describe_size(network)
+    if not network.is_directed:
+        facts |= describe_mixing(network) | describe_cost(network)
     if theory is not None:
         facts |= {"Lai-Robbins constant": theory.least}
     table = Table.grid(padding=(0, 2))

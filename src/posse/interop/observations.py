@@ -58,6 +58,9 @@ class Neighbourhood:
         if is_user_defined(network.dynamics):
             everybody = np.arange(n_agents)
             senders = [everybody[everybody != agent] for agent in range(n_agents)]
+        elif network.is_directed:
+            sender, receiver = network.edges.T
+            senders = [sender[receiver == agent] for agent in range(n_agents)]
         else:
             senders = [network.neighbours(agent) for agent in range(n_agents)]
         # at least one slot, also for a single agent

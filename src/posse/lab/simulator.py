@@ -333,6 +333,7 @@ class _Task:
         """Validate every algorithm and choose its engine."""
         for entry in entries:
             validation.check_algorithm(entry.label, entry.algorithm, self.bandit, self.keep)
+            validation.check_direction(entry.label, entry.algorithm, self.network)
         models = [resolve_model(entry.algorithm, self.bandit) for entry in entries]
         validation.check_size(
             self.bandit, self.network, len(self.runs), len(self.times), self.keep, models

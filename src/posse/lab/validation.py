@@ -26,6 +26,7 @@ from posse.algorithms import (
     Decentralized,
     Flooding,
     PartialPooling,
+    PushSum,
     TimedAlgorithm,
 )
 from posse.bandits import DELAYS, DRIFTS, AnyBandit, ContextualBandit, UniformMeans
@@ -215,6 +216,19 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
         raise ValueError(f"keep: {label} is {type(algorithm).__name__}, which has no beliefs")
 
 
+def check_direction(label: str, algorithm: Any, network: Network) -> None:
+    """Refuse a directed network for algorithms of the library that need W, or links both ways.
+
+    A user-defined algorithm is given the column-stochastic shares of the round in place of W(t).
+    """
+    ours = isinstance(algorithm, (*ALGORITHMS.values(), *CONTEXTUAL.values()))
+    if network.is_directed and ours and not getattr(algorithm, "accepts_directed", False):
+        raise ValueError(
+            f"{label} is {type(algorithm).__name__}, which needs links in both directions, and "
+            f"{network.graph} is directed: use PushSum, Isolated or Centralized"
+        )
+
+
 def _check_contexts(
     label: str, algorithm: Any, model: Any, bandit: AnyBandit, keep: tuple[str, ...]
 ) -> None:
@@ -230,7 +244,7 @@ def _check_contexts(
     if not all("contexts" in inspect.signature(method).parameters for method in methods):
         raise ValueError(
             f"{label} is {kind}, which knows no contexts: use Decentralized, Isolated, "
-            "Centralized, Flooding or Tree"
+            "Centralized, Flooding, Tree or PushSum"
         )
     if model.shared and len(getattr(bandit, "shape", ())) < 2:
         raise ValueError(
@@ -258,7 +272,7 @@ def _check_delayed(
     if not callable(getattr(algorithm, "learn_delayed", None)):
         raise ValueError(
             f"{label} is {type(algorithm).__name__}, which cannot learn from delayed rewards: "
-            "use Decentralized, Isolated, Centralized, Flooding or Tree"
+            "use Decentralized, Isolated, Centralized, Flooding, Tree or PushSum"
         )
     # A subclass that overrides learn alone would inherit a learn_delayed that does not match it.
     if _find_definer(algorithm, "learn") not in _find_definer(algorithm, "learn_delayed").__mro__:
@@ -402,7 +416,7 @@ def check_run(
         # The kernels of Centralized store one belief for all agents; contexts have no kernels.
         n_believers = 1 if isinstance(algorithm, Centralized) and not contextual else n_agents
         # A merge reads the old beliefs while it writes the new ones.
-        copies = 2 if isinstance(algorithm, Decentralized) else 1
+        copies = 2 if isinstance(algorithm, Decentralized | PushSum) else 1
         numbers += copies * count_coordinates(model) * float(n_believers) * n_beliefs
     needed = 8 * numbers / 1e9
     room = detect_memory()

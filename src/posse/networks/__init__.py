@@ -24,11 +24,14 @@ from posse.networks.operators import UniformWeights as UniformWeights
 from posse.networks.operators import as_matrix
 from posse.networks.operators import as_operator as as_operator
 from posse.networks.operators import count_links_in_use as count_links_in_use
+from posse.networks.shares import split_among_links as split_among_links
 from posse.networks.spanning import spanning_tree as spanning_tree
 from posse.networks.spectrum import TRANSITIVE as TRANSITIVE
 from posse.networks.spectrum import structured_spectrum as structured_spectrum
 from posse.networks.static import Static
-from posse.networks.weights import WEIGHT_RULES, Matrix
+from posse.networks.weights import DEFAULT_RULE as DEFAULT_RULE
+from posse.networks.weights import WEIGHT_RULES
+from posse.networks.weights import Matrix as Matrix
 from posse.networks.weights import assemble_matrix as assemble_matrix
 from posse.networks.weights import is_symmetric as is_symmetric
 
@@ -55,6 +58,7 @@ __all__ = [
     "grid",
     "hypercube",
     "path",
+    "random_directed",
     "random_geometric",
     "random_regular",
     "regular_ring",
@@ -96,24 +100,30 @@ watts_strogatz = wrap_builder(graphs.watts_strogatz)
 barabasi_albert = wrap_builder(graphs.barabasi_albert)
 random_regular = wrap_builder(graphs.random_regular)
 random_geometric = wrap_builder(graphs.random_geometric)
+random_directed = wrap_builder(graphs.random_directed)
 from_edges = wrap_builder(graphs.from_edges)
 
 
 def from_networkx(graph: nx.Graph[Any], weight: str | Literal[False] | None = None) -> Network:
     """Build the network of a NetworkX graph; agent i is the i-th of `graph.nodes`.
 
-    graph: undirected and simple.
+    graph: simple; the edges of a directed one lead from sender to receiver.
     weight: the attribute of edges that holds the entries of W between two agents; the diagonal
     completes each row to 1. False ignores the attributes, and None refuses edges with a "weight".
     """
-    n_agents, edges = graphs.from_networkx(graph)
+    n_agents, edges, directed = graphs.from_networkx(graph)
     if weight is None and any("weight" in data for *_, data in graph.edges(data=True)):
         raise ValueError(
             f"weight must be given for {graph}, whose edges carry one: weight='weight' takes these "
             "as the entries of W between agents, weight=False ignores them"
         )
     if weight is None or weight is False:
-        return from_edges(edges, n_agents)
+        return from_edges(edges, n_agents, directed)
+    if directed:
+        raise ValueError(
+            f"weight must be False for {graph}, which is directed: its agents split what they have "
+            "equally among themselves and their receivers"
+        )
     if not isinstance(weight, str):
         raise ValueError(f"weight must be the name of an edge attribute or False, got {weight}")
     rule = Matrix.from_links(n_agents, graphs.read_edge_weights(graph, weight))

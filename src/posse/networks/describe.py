@@ -5,7 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from posse import notebook_tables
+from posse.networks.graphs import IntArray
 from posse.networks.spectrum import DENSE_LIMIT, LAPLACIANS
 from posse.networks.static import STATIC
 from posse.networks.weights import DEFAULT_RULE
@@ -21,9 +24,18 @@ def describe_size(network: Network) -> dict[str, str]:
     facts = {"network": repr(network), "agents": f"{network.n_agents:,}"}
     if network.is_recipe:
         return facts | {"graph": "a fresh one in every run: network.of_run(seed, run)"}
-    degrees = network.degrees
-    spread = f"{degrees.min()} to {degrees.max()}, {degrees.mean():.4g} on average"
-    return facts | {"edges": f"{len(network.edges):,}", "degree": spread}
+    facts["edges"] = f"{len(network.edges):,}"
+    if not network.is_directed:
+        return facts | {"degree": _describe_spread(network.degrees)}
+    in_degrees = np.bincount(network.edges[:, 1], minlength=network.n_agents)
+    return facts | {
+        "out-degree": _describe_spread(network.degrees),
+        "in-degree": _describe_spread(in_degrees),
+    }
+
+
+def _describe_spread(degrees: IntArray) -> str:
+    return f"{degrees.min()} to {degrees.max()}, {degrees.mean():.4g} on average"
 
 
 def describe_mixing(network: Network) -> dict[str, str]:
@@ -72,7 +84,8 @@ def render_html(network: Network) -> str:
     facts = describe_size(network)
     in_closed_form = network.graph in LAPLACIANS and network.rule == DEFAULT_RULE
     if network.n_agents <= DENSE_LIMIT or in_closed_form:
-        # Random graphs have no spectrum before a run, and user-defined dynamics may have none.
+        # Random graphs have no spectrum before a run, directed ones none at all, and user-defined
+        # dynamics may have none.
         with suppress(ValueError):
             facts |= describe_mixing(network) | describe_cost(network)
     return notebook_tables.render_table(facts.pop("network"), (), facts.items())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.networks.operators import GossipPairs, Operator
+from posse.networks.operators import GossipPairs, GossipPush, Operator
 from posse.networks.static import STATIC
 from posse.networks.weights import DEFAULT_RULE, FloatArray, add_links
 from posse.randomness import Randomness
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Gossip:
     """Each round a uniformly drawn link (i, j) averages: W(t) = I - (e_i - e_j)(e_i - e_j)^T / 2.
 
-    This is eq. `gossip`; on the complete graph the pair is uniform among all pairs.
+    This is eq. `gossip`; on the complete graph the pair is uniform among all pairs. A directed link
+    pushes instead: the sender gives one half of what it has to the receiver.
     """
 
     def check(self, network: Network) -> None:
@@ -49,12 +50,13 @@ class Gossip:
         """Return a sampler: one uniform per run and round picks the link."""
         first, second = network.edges.T.copy()
         n_links = len(first)
+        operator = GossipPush if network.is_directed else GossipPairs
         # A single agent has no link to draw.
         if n_links == 0:
             return STATIC.sampler(network, n_runs)
 
         def sample(randomness: Randomness) -> Operator:
             drawn = (randomness.random((n_runs, 1))[:, 0] * n_links).astype(np.int64)
-            return GossipPairs(first[drawn], second[drawn])
+            return operator(first[drawn], second[drawn])
 
         return sample

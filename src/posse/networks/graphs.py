@@ -1,4 +1,4 @@
-"""Graphs: builders that return the undirected links between agents as a plain array.
+"""Graphs: builders that return the links between agents as a plain array.
 
 NumPy alone builds structured graphs, so a million agents cost no more than their links. A new
 graph is one builder and one line of `_BUILDERS` (and its typed name in `__init__.py`).
@@ -27,10 +27,14 @@ Seed = int | Literal["run"]
 
 
 class Graph(NamedTuple):
-    """An undirected simple graph: `edges` (E, 2) holds each link once, i < j, in sorted order."""
+    """A simple graph: `edges` (E, 2) holds each link once, in sorted order.
+
+    Undirected links are (i, j) with i < j; directed ones are (sender, receiver).
+    """
 
     n_agents: int
     edges: IntArray
+    directed: bool = False
 
 
 # More agents would not fit into the memory of most machines.
@@ -226,6 +230,31 @@ def random_geometric(agents: int, radius: float, seed: Seed = 0) -> Graph:
     return from_networkx(nx.random_geometric_graph(n, radius, seed=seed))
 
 
+def random_directed(agents: int, k: int, seed: Seed = 0) -> Graph:
+    """Each agent sends to k others: the next one in a random ring, and k - 1 drawn uniformly.
+
+    agents: how many, at least 2.
+    k: links out of every agent, from 1 to agents - 1; links in vary around k.
+    seed: of the one draw that all runs share, or "run" for a fresh graph in every run.
+
+    >>> network = posse.networks.random_directed(40, 3, seed=1)
+    >>> network.is_directed, len(network.edges)
+    (True, 120)
+    """
+    n = validation.validate_integer("agents", agents, at_least=2, at_most=_MOST_AGENTS)
+    k = validation.validate_integer("k", k, at_least=1, at_most=n - 1)
+    seed = _validate_seed(seed)
+    _check_links(n * k, "agents or a smaller k", _LINK)
+    generator = np.random.default_rng(seed)
+    ring = generator.permutation(n)
+    # Steps along the ring: 1, which makes the graph strongly connected, and k - 1 of 2 to n - 1.
+    steps = np.ones((n, k), dtype=np.int64)
+    if k > 1:
+        steps[:, 1:] = [2 + generator.choice(n - 2, k - 1, replace=False) for _ in range(n)]
+    senders = np.broadcast_to(np.arange(n)[:, None], steps.shape)
+    return build_simple_graph(n, (ring[senders], ring[(senders + steps) % n]), directed=True)
+
+
 def link_probability(radius: float) -> float:
     """Return the probability that two uniform points of the unit square are within the radius.
 
@@ -235,15 +264,18 @@ def link_probability(radius: float) -> float:
     return r**2 * (np.pi - 8 * r / 3 + r**2 / 2)
 
 
-def from_edges(edges: Any, agents: int | None = None) -> Graph:
-    """The given links; a duplicate, or the reverse of another, counts once.
+def from_edges(edges: Any, agents: int | None = None, directed: bool = False) -> Graph:
+    """The given links; a duplicate, or the reverse of another if undirected, counts once.
 
-    edges: pairs of agents, (E, 2), numbered from 0.
+    edges: pairs of agents, (E, 2), numbered from 0; of a directed graph (sender, receiver).
     agents: how many; None takes the largest number in edges plus one.
+    directed: whether a link carries messages one way only (`posse.PushSum` can use these).
 
     >>> posse.networks.from_edges([(0, 1), (1, 2)]).degrees.tolist()
     [1, 2, 1]
     """
+    if not isinstance(directed, bool):
+        raise ValueError(f"directed must be true or false, got {directed!r}")
     try:
         pairs = np.asarray(edges.values if isinstance(edges, validation.FrozenArray) else edges)
     except ValueError as error:
@@ -264,25 +296,25 @@ def from_edges(edges: Any, agents: int | None = None) -> Graph:
     loops = pairs[pairs[:, 0] == pairs[:, 1]]
     if loops.size:
         raise ValueError(f"edges must join two different agents, got {tuple(loops[0].tolist())}")
-    return build_simple_graph(n, (pairs[:, 0], pairs[:, 1]))
+    return build_simple_graph(n, (pairs[:, 0], pairs[:, 1]), directed=directed)
 
 
 def from_networkx(graph: nx.Graph[Any]) -> Graph:
-    """Return the links of a NetworkX graph without attributes; agent i is its i-th node."""
+    """Return the links of a NetworkX graph without attributes; agent i is its i-th node.
+
+    The edges of a directed graph lead from sender to receiver.
+    """
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
         raise ValueError(
             f"graph must be one such as networkx.petersen_graph(), "
             f"got {validation.format_value(graph)}"
         )
-    for requirement, is_unsuitable, advice in (
-        ("undirected", graph.is_directed(), "call .to_undirected() first"),
-        ("simple", graph.is_multigraph(), "call networkx.Graph(graph) first"),
-    ):
-        if is_unsuitable:
-            raise ValueError(f"graph must be {requirement}, got {graph}: {advice}")
+    if graph.is_multigraph():
+        raise ValueError(f"graph must be simple, got {graph}: call networkx.Graph(graph) first")
     order = {node: i for i, node in enumerate(graph.nodes)}
     pairs = [(order[i], order[j]) for i, j in graph.edges]
-    return from_edges(np.array(pairs, dtype=np.int64).reshape(-1, 2), agents=len(order))
+    edges = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return from_edges(edges, agents=len(order), directed=graph.is_directed())
 
 
 def read_edge_weights(graph: nx.Graph[Any], weight: str) -> dict[tuple[int, int], float]:
@@ -297,26 +329,34 @@ def read_edge_weights(graph: nx.Graph[Any], weight: str) -> dict[tuple[int, int]
 
 
 def count_components(graph: Graph) -> int:
-    """Count the connected components of a graph."""
+    """Count the connected components of a graph, strong ones if it is directed."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     shape = (graph.n_agents, graph.n_agents)
     one_way = coo_array((np.ones(len(graph.edges), dtype=np.int8), graph.edges.T), shape=shape)
-    return int(connected_components(one_way, directed=False, return_labels=False))
+    return int(
+        connected_components(
+            one_way, directed=graph.directed, connection="strong", return_labels=False
+        )
+    )
 
 
-def build_simple_graph(n_agents: int, *pairs: tuple[IntArray, IntArray]) -> Graph:
+def build_simple_graph(
+    n_agents: int, *pairs: tuple[IntArray, IntArray], directed: bool = False
+) -> Graph:
     """Build a graph from arrays of ends, without self-loops and duplicate links."""
     first = np.concatenate([i.ravel() for i, _ in pairs] or [np.empty(0, dtype=np.int64)])
     second = np.concatenate([j.ravel() for _, j in pairs] or [np.empty(0, dtype=np.int64)])
-    # a link (i, j), i < j, as one number i N + j, so that sorting and deduplication are one pass
-    keys = np.minimum(first, second) * n_agents + np.maximum(first, second)
+    if not directed:
+        first, second = np.minimum(first, second), np.maximum(first, second)
+    # a link (i, j) as one number i N + j, so that sorting and deduplication are one pass
+    keys = first * n_agents + second
     keys = np.sort(keys[first != second])  # ten times faster than np.unique here
     keys = keys[np.diff(keys, prepend=-1) > 0]
     edges = np.stack(np.divmod(keys, n_agents), axis=1)
     edges.setflags(write=False)
-    return Graph(n_agents, edges)
+    return Graph(n_agents, edges, directed)
 
 
 def _validate_agents(value: Any) -> int:
@@ -369,7 +409,10 @@ _BUILDERS: tuple[tuple[Callable[..., Graph], Mapping[str, Any]], ...] = (
     (barabasi_albert, {"agents": 12, "m": 2, "seed": 1}),
     (random_regular, {"agents": 10, "degree": 3, "seed": 1}),
     (random_geometric, {"agents": 12, "radius": 0.5, "seed": 2}),
+    (random_directed, {"agents": 10, "k": 2, "seed": 1}),
     (from_edges, {"edges": [(0, 1), (1, 2), (0, 2), (2, 3)], "agents": 4}),
 )
 GRAPHS: dict[str, Callable[..., Graph]] = {build.__name__: build for build, _ in _BUILDERS}
+# Graphs whose links have a direction; `from_edges` says so by an argument.
+DIRECTED = ("random_directed",)
 EXAMPLES: dict[str, Mapping[str, Any]] = {build.__name__: kwargs for build, kwargs in _BUILDERS}

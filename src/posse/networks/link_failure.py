@@ -10,6 +10,7 @@ import numpy as np
 from posse import validation
 from posse.networks import weights as rules
 from posse.networks.operators import Operator, SparseRuns, as_operator
+from posse.networks.shares import split_links
 from posse.networks.weights import FloatArray
 from posse.randomness import Randomness
 
@@ -23,7 +24,9 @@ class LinkFailure:
     """Each link fails with probability p, independently; its weight falls back on the diagonal.
 
     For max-degree weights W(t) = I - (D(t) - A(t)) / (d_max + 1), with d_max of the full graph;
-    `normalise="realised"` takes the largest degree among the links of the round instead.
+    `normalise="realised"` takes the largest degree among the links of the round instead. In a
+    directed network the share of a failed link stays with its sender; "realised" splits equally
+    among the links of the round.
     """
 
     p: float
@@ -64,6 +67,8 @@ class LinkFailure:
 
     def sampler(self, network: Network, n_runs: int) -> Sampler:
         """Return a sampler: one uniform per link, run and round; the sparsity pattern is reused."""
+        if network.is_directed:
+            return self._share_sampler(network, n_runs)
         from scipy.sparse import csr_array
 
         n_agents = network.n_agents
@@ -110,5 +115,18 @@ class LinkFailure:
             if dense:
                 return as_operator(values.reshape(n_runs, n_agents, n_agents))
             return SparseRuns(csr_array((values.ravel(), *layout), shape=shape))
+
+        return sample
+
+    def _share_sampler(self, network: Network, n_runs: int) -> Sampler:
+        """Return a sampler of the shares of a directed network, as one matrix for all runs."""
+        sender, receiver = network.edges.T
+        shares = None if self.normalise == "realised" else 1 / (1 + network.degrees)
+        first = np.arange(n_runs)[:, None] * network.n_agents
+
+        def sample(randomness: Randomness) -> Operator:
+            works = randomness.random((n_runs, len(sender))) >= self.p
+            places = (first + receiver)[works], (first + sender)[works]
+            return SparseRuns(split_links(*places, n_runs * network.n_agents, shares))
 
         return sample

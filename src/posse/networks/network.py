@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from posse import validation
 from posse.networks import describe, graphs, serialization, spectrum
+from posse.networks import shares as equal_shares
 from posse.networks import weights as rules
 from posse.networks.dynamics import DrawWeights, Dynamics, create_sampler, is_user_defined
 from posse.networks.gossip import Gossip
@@ -49,6 +50,8 @@ class _Disconnected(ValueError):
 class Network:
     """N agents, the links between them, their weights W and the dynamics of W(t).
 
+    A directed network has no doubly stochastic W, but `shares` (for `posse.PushSum`).
+
     `arguments` are those of the graph's builder, as (name, value) pairs; `rule` is the name of a
     weight rule or a matrix.
 
@@ -65,6 +68,11 @@ class Network:
     def __post_init__(self) -> None:
         validation.validate_choice("graph", self.graph, GRAPHS)
         object.__setattr__(self, "arguments", self._plain_arguments())
+        if self.is_directed and self.rule != DEFAULT_RULE:
+            raise ValueError(
+                f"weights of {self.graph} must be left out: in a directed network every agent "
+                "splits what it has equally among itself and its receivers"
+            )
         if not isinstance(self.rule, Matrix):
             validation.validate_choice("weights", self.rule, WEIGHT_RULES)
             if not self.is_recipe:
@@ -78,6 +86,11 @@ class Network:
         validation.validate_methods(
             "dynamics", self.dynamics, ["sampler"], "posse.networks.Gossip()"
         )
+        if self.is_directed and is_user_defined(self.dynamics):
+            raise ValueError(
+                f"dynamics {type(self.dynamics).__name__} need an undirected network, whose W(t) "
+                f"is doubly stochastic, and {self.graph} is directed: use failing or gossip"
+            )
         # User-defined dynamics may lack `check`, and may inspect the graph: if it is random in
         # every run, the graph of each run is checked instead.
         if hasattr(self.dynamics, "check") and not (
@@ -110,7 +123,8 @@ class Network:
         """Return a function `draw(randomness, t)` that draws W(t) of R = n_runs runs.
 
         Call it once a round; `draw(randomness)` counts the rounds itself. The result mixes agents
-        by `weights @ x` for x of shape (..., R, N, K).
+        by `weights @ x` for x of shape (..., R, N, K). A directed network has the column-stochastic
+        `shares` of the round in place of W(t).
         """
         self._refuse_recipe()
         return create_sampler(
@@ -182,14 +196,20 @@ class Network:
         """N, the number of agents."""
         return dict(self.arguments)["agents"] if self.is_recipe else self.topology.n_agents
 
+    @functools.cached_property
+    def is_directed(self) -> bool:
+        """Whether links carry messages one way only, from sender to receiver."""
+        directed = dict(self.arguments).get("directed", False)
+        return bool(directed) or self.graph in graphs.DIRECTED
+
     @property
     def edges(self) -> IntArray:
-        """The links (E, 2), each once, i < j, sorted, read-only."""
+        """The links (E, 2), each once, sorted, read-only: i < j, or (sender, receiver)."""
         return self.topology.edges
 
     @functools.cached_property
     def degrees(self) -> IntArray:
-        """The number of neighbours of each agent, (N,)."""
+        """The number of neighbours of each agent, (N,); if directed, of its receivers."""
         return rules.count_degrees(self.topology)
 
     @property
@@ -198,7 +218,10 @@ class Network:
         return int(self.degrees.max())
 
     def neighbours(self, agent: int) -> IntArray:
-        """Return the agents linked to this one, sorted; unlike the paper's N(i), without itself."""
+        """Return the agents linked to this one, sorted; unlike the paper's N(i), without itself.
+
+        In a directed network these are the receivers of the agent.
+        """
         agent = validation.validate_integer("agent", agent, at_least=0, at_most=self.n_agents - 1)
         starts, neighbours = self._adjacency
         return neighbours[starts[agent] : starts[agent + 1]]
@@ -206,6 +229,7 @@ class Network:
     @functools.cached_property
     def link_weights(self) -> FloatArray:
         """The weight of each link, (E,), which determines symmetric weights completely."""
+        self._refuse_directed()
         if not isinstance(self.rule, Matrix):
             return WEIGHT_RULES[self.rule](self.topology)
         matrix = self.rule.to_csr()
@@ -220,13 +244,26 @@ class Network:
     @functools.cached_property
     def weights(self) -> Any:
         """W (N, N), read-only: an ndarray when small or dense, else a CSR array."""
+        self._refuse_directed()
         if isinstance(self.rule, Matrix):
             return rules.freeze_matrix(self.rule.to_csr())
         return rules.freeze_matrix(rules.assemble_matrix(self.topology, self.link_weights))
 
     @functools.cached_property
+    def shares(self) -> Any:
+        """P (N, N) of `posse.PushSum`, read-only: P_ij is the share of agent j that i receives.
+
+        Every agent splits what it has equally among itself and the agents it sends to, so that
+        columns sum to 1. Only the links count, not their weights; dense or sparse like `weights`.
+        """
+        if isinstance(self.rule, Matrix):
+            return rules.freeze_matrix(equal_shares.split_support(self.rule.to_csr()))
+        return rules.freeze_matrix(equal_shares.split_equally(self.topology))
+
+    @functools.cached_property
     def expected_weights(self) -> Any:
         """E[W(t)] (N, N), dense or sparse like `weights`."""
+        self._refuse_directed()
         if self.dynamics == STATIC:
             return self.weights
         return rules.freeze_matrix(rules.assemble_matrix(self.topology, self.expected_links))
@@ -235,6 +272,7 @@ class Network:
     def expected_links(self) -> FloatArray:
         """The weight of each link, (E,), in E[W(t)]."""
         self._refuse_recipe()
+        self._refuse_directed()
         if not hasattr(self.dynamics, "expected_links"):
             raise ValueError(
                 f"the expected weights of {self} are not known, so neither are its second "
@@ -247,6 +285,7 @@ class Network:
     def spectral_gap(self) -> float:
         """1 - lambda_2 of `expected_weights` (1 for one agent): the larger, the faster it mixes."""
         self._refuse_recipe()
+        self._refuse_directed()
         return spectrum.spectral_gap(self)
 
     @property
@@ -257,8 +296,13 @@ class Network:
     @property
     def is_uniform(self) -> bool:
         """Whether W is 1/N everywhere by construction, so that a merge is a mean."""
+        return self.is_complete and self.rule in ("max-degree", "metropolis")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every agent sends to every other; False for a matrix, which may omit some."""
         complete = 2 * len(self.edges) == self.n_agents * (self.n_agents - 1)
-        return complete and self.rule in ("max-degree", "metropolis")
+        return complete and not self.is_directed and not isinstance(self.rule, Matrix)
 
     @functools.cached_property
     def is_stochastic(self) -> bool:
@@ -281,8 +325,10 @@ class Network:
 
     @functools.cached_property
     def _adjacency(self) -> tuple[IntArray, IntArray]:
-        """The start of each agent's neighbours (N + 1,), and all neighbours (2 E,), as in CSR."""
-        ends = np.concatenate([self.edges, self.edges[:, ::-1]])
+        """The start of each agent's neighbours (N + 1,), and all neighbours, as in CSR."""
+        ends = self.edges
+        if not self.is_directed:
+            ends = np.concatenate([ends, ends[:, ::-1]])
         neighbours = ends[np.lexsort((ends[:, 1], ends[:, 0])), 1]
         neighbours.setflags(write=False)
         return np.concatenate([[0], np.cumsum(self.degrees)]), neighbours
@@ -302,6 +348,9 @@ class Network:
         }
         if "edges" in plain:
             plain |= {"edges": validation.FrozenArray(graph.edges), "agents": graph.n_agents}
+        # Undirected graphs are described without the word, as those of a matrix are.
+        if plain.get("directed") is False:
+            del plain["directed"]
         return tuple(plain.items())
 
     def _with_dynamics(self, dynamics: Dynamics) -> Network:
@@ -318,7 +367,18 @@ class Network:
             names = [name for name, _ in self.arguments]
             # The second argument of every random graph makes it denser.
             advice = f"raise {names[1]} or try another seed" if "seed" in names else "add links"
-            raise _Disconnected(f"{self} must be connected, but has {parts} components: {advice}")
+            needed = "strongly connected (every agent must reach every other)"
+            raise _Disconnected(
+                f"{self} must be {needed if self.is_directed else 'connected'}, but has {parts} "
+                f"components: {advice}"
+            )
+
+    def _refuse_directed(self) -> None:
+        if self.is_directed:
+            raise ValueError(
+                f"{self.graph} is a directed network, which has no doubly stochastic weights and "
+                "no spectral gap: use network.shares, or an undirected network"
+            )
 
     def _refuse_recipe(self) -> None:
         if self.is_recipe:

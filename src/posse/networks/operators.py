@@ -113,6 +113,26 @@ class GossipPairs:
         return mixed
 
 
+class GossipPush:
+    """In run r agent sender[r] pushes one half of what it has to receiver[r], both (R,)."""
+
+    def __init__(self, sender: NDArray[np.int64], receiver: NDArray[np.int64]) -> None:
+        self.sender = sender
+        self.receiver = receiver
+
+    def count_links(self, n_runs: int) -> IntArray:
+        """Count the directed links in use in each run, (R,)."""
+        return np.ones(n_runs, dtype=np.int64)
+
+    def __matmul__(self, x: FloatArray) -> FloatArray:
+        runs = np.arange(len(self.sender))
+        half = x[..., runs, self.sender, :] / 2
+        mixed = x.copy()
+        mixed[..., runs, self.sender, :] = half
+        mixed[..., runs, self.receiver, :] += half
+        return mixed
+
+
 def as_operator(weights: Any) -> Operator:
     """Return weights as an operator: an ndarray, a SciPy sparse matrix, or an operator."""
     if hasattr(weights, "tocsr"):
@@ -146,7 +166,7 @@ def count_links_in_use(weights: Any, n_runs: int, n_agents: int | None = None) -
     `n_agents` is needed only for user-defined operators, which have no shape.
     """
     operator = as_operator(weights)
-    if isinstance(operator, UniformWeights | SparseWeights | SparseRuns | GossipPairs):
+    if isinstance(operator, UniformWeights | SparseWeights | SparseRuns | GossipPairs | GossipPush):
         return operator.count_links(n_runs)
     n_agents = getattr(weights, "shape", (n_agents,))[-1]
     if n_agents is None:

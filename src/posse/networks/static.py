@@ -33,10 +33,14 @@ class Static:
 
     def sampler(self, network: Network, n_runs: int) -> Sampler:
         """Return a sampler of the network's constant weights."""
-        # a mean over agents is much faster than a dense product with 1/N
-        operator = (
-            UniformWeights(network.n_agents) if network.is_uniform else as_operator(network.weights)
-        )
+        operator: Operator
+        if network.is_directed:
+            operator = as_operator(network.shares)
+        elif network.is_uniform:
+            # a mean over agents is much faster than a dense product with 1/N
+            operator = UniformWeights(network.n_agents)
+        else:
+            operator = as_operator(network.weights)
 
         def sample(randomness: Randomness) -> Operator:
             return operator

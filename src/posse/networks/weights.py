@@ -147,8 +147,9 @@ class Matrix:
 
 
 def count_degrees(graph: Graph) -> IntArray:
-    """Count the neighbours of each agent, (N,)."""
-    return np.bincount(graph.edges.ravel(), minlength=graph.n_agents)
+    """Count the neighbours of each agent, (N,); in a directed graph its receivers."""
+    ends = graph.edges[:, 0] if graph.directed else graph.edges.ravel()
+    return np.bincount(ends, minlength=graph.n_agents)
 
 
 def assemble_matrix(graph: Graph, links: FloatArray) -> csr_array[Any, tuple[int, int]]:

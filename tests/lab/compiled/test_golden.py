@@ -76,6 +76,13 @@ BASELINES = {
     "flooding": (networks.path(5), posse.Flooding(posse.ThompsonSampling())),
     "tree": (networks.grid(2, 3), posse.Tree(posse.RandUCB())),
     "tree, failing": (networks.grid(2, 3).failing(0.4), posse.Tree(posse.ThompsonSampling())),
+    "push-sum": (networks.star(5), posse.PushSum(posse.ThompsonSampling())),
+    "push-sum, learnt": (networks.path(5), posse.PushSum(posse.RandUCB(), learning_rate="learnt")),
+    "push-sum, failing": (networks.star(5).failing(0.4), posse.PushSum(posse.ThompsonSampling())),
+    "push-sum, directed gossip": (
+        networks.random_directed(5, 2, seed=1).gossip(),
+        posse.PushSum(posse.ThompsonSampling()),
+    ),
 }
 NAMES = [", ".join(names) for names in itertools.product(BANDITS, POLICIES, SETTINGS)]
 NAMES += BASELINES

@@ -83,13 +83,18 @@ def problems(draw, extreme=True):
     policies = [posse.ThompsonSampling(), posse.Greedy(), posse.BayesUCB(draw(log_powers))]
     policies += [posse.RandUCB()]
     policy = draw(st.sampled_from(policies))
-    kind = draw(st.sampled_from(["decentralized"] * 4 + ["isolated", "centralized", "tree"]))
+    kind = draw(
+        st.sampled_from(["decentralized"] * 4 + ["isolated", "centralized", "tree", "push-sum"])
+    )
     if kind == "isolated":
         return bandit, network, posse.Isolated(policy)
     if kind == "centralized":
         return bandit, network, posse.Centralized(policy)
     if kind == "tree" and dynamics != "gossip":
         return bandit, network, posse.Tree(policy)
+    if kind == "push-sum":
+        learning_rate = draw(st.sampled_from([None, "learnt", 2.0]))
+        return bandit, network, posse.PushSum(policy, learning_rate=learning_rate)
     rate = draw(st.none() | (power_of_ten(-3, 4) if extreme else power_of_ten(0, 1)))
     return bandit, network, posse.Decentralized(policy, learning_rate=rate)
 

@@ -117,9 +117,11 @@ def sent(network, algorithm, name, runs=3, horizon=12):
         posse.Isolated(TS),
         posse.Flooding(TS),
         posse.Tree(TS),
+        posse.PushSum(TS),
+        posse.PushSum(TS, learning_rate="learnt"),
         posse.CoopUCB2(),
     ],
-    ids=lambda algorithm: algorithm.name,
+    ids=lambda algorithm: f"{algorithm.name} {getattr(algorithm, 'learning_rate', '')}",
 )
 def test_messages_are_those_of_the_reference(name, algorithm):
     network = NETWORKS[name]

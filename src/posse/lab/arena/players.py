@@ -67,6 +67,7 @@ def list_players(kind: str = PLAIN) -> dict[str, Player]:
             _make_player("federated LinUCB", algorithms.FedLinUCB(), data.MEMORY),
             _make_player("dec-RandUCB", algorithms.Decentralized(rand_ucb), data.OURS),
             _make_player("Tree TS", algorithms.Tree(ts), data.OURS),
+            _make_player("PushSum TS", algorithms.PushSum(ts), data.OURS),
             _make_player("centralized TS", algorithms.Centralized(ts), data.BOUND),
             _make_player("centralized LinUCB", algorithms.LinUCB(data="all"), data.BOUND),
         ]
@@ -91,6 +92,7 @@ def list_players(kind: str = PLAIN) -> dict[str, Player]:
         _make_player("dec-RandUCB", algorithms.Decentralized(rand_ucb), data.OURS),
         _make_player("Tree TS", algorithms.Tree(ts), data.OURS),
         _make_player("Tree RandUCB", algorithms.Tree(rand_ucb), data.OURS),
+        _make_player("PushSum TS", algorithms.PushSum(ts), data.OURS),
         _make_player("centralized TS", algorithms.Centralized(ts), data.BOUND),
     ]
     return {player.name: player for player in players}

@@ -10,10 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from posse.algorithms import subtract_forced_pulls
+from posse.algorithms import check_mass, subtract_forced_pulls
 from posse.lab.compiled import driver
 from posse.lab.compiled.jit import KERNELS, Kernel
-from posse.lab.compiled.kernels import thompson
+from posse.lab.compiled.kernels import push_sum, thompson
 from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import ROOM, U64, key_of
 from posse.lab.compiled.posteriors import POSTERIORS
@@ -26,6 +26,7 @@ from posse.lab.compiled.records import (
     ThreadWorkspace,
 )
 from posse.lab.compiled.registry import (
+    PUSH_KERNELS,
     KernelPlan,
     choice_levels,
     choice_table,
@@ -48,6 +49,15 @@ BLOCK_ROWS = 1024
 # A network of more agents is cut into tiles of this many, a multiple of 16.
 TILE_ROWS = 2048
 BIG_NETWORK = 32_768
+# Kernels that write the merged rows to the other buffer.
+MOVING_KERNELS = (
+    "merge_static",
+    "merge_failing",
+    "merge_chebyshev",
+    "merge_tracking",
+    "merge_push",
+    "merge_push_failing",
+)
 # Agent-steps between two updates of the progress bar, at which Ctrl-C takes effect.
 STEPS_PER_CALL = 2_000_000
 
@@ -76,11 +86,13 @@ class BlockState:
         state[:, 0] = count
         state[:, 1] = total
         self.state = state.reshape(-1)
-        # these kernels write the merged rows to the other buffer
-        moves = plan.merge in ("merge_static", "merge_failing", "merge_chebyshev", "merge_tracking")
+        moves = plan.merge in MOVING_KERNELS
         self.other = _allocate_aligned(self.state.size if moves else 0)
         self.other[:] = 0.0
-        self.store = np.zeros(rows * plan.store_width)
+        if plan.merge in PUSH_KERNELS.values():
+            self.store = push_sum.create_store(n_runs, n_agents)
+        else:
+            self.store = np.zeros(rows * plan.store_width)
         means, self.order = s.true_arms(self.runs)
         self.means = means.reshape(-1)
         self.gaps = (means.max(axis=-1, keepdims=True) - means).reshape(-1)
@@ -97,6 +109,8 @@ class BlockState:
 
     def to_block(self, recorded: dict[str, FloatArray]) -> Block:
         """Return the results in the caller's order of arms."""
+        if self.plan.merge in PUSH_KERNELS.values():
+            check_mass(self.store[-1])
         n_agents = self.simulation.network.n_agents
         n_arms = self.simulation.bandit.n_arms
         pulls = self.pulls.reshape(len(self.runs), n_agents, n_arms)

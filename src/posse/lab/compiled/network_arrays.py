@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from posse.algorithms import delivery_delays
+from posse.lab.compiled.kernels import push_sum
 from posse.lab.compiled.records import NetworkArrays
-from posse.lab.compiled.registry import KernelPlan
-from posse.networks import LinkFailure, Network, assemble_matrix, spanning_tree
+from posse.lab.compiled.registry import PUSH_KERNELS, KernelPlan
+from posse.networks import DEFAULT_RULE, LinkFailure, Network, assemble_matrix, spanning_tree
 
 
 def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
@@ -24,6 +25,10 @@ def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
         return _tree_arrays(network, plan)
     if plan.merge == "merge_nothing":
         return NetworkArrays()
+    if plan.merge in PUSH_KERNELS.values():
+        return _push_arrays(network, plan)
+    if plan.ignores_weights:
+        network = network.weighted(DEFAULT_RULE)
     if plan.merge == "merge_gossip":
         return NetworkArrays(links=_link_ends(network))
     if plan.merge == "merge_failing":
@@ -118,6 +123,29 @@ def _tree_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
         n_words = len(network.edges) // 2 + 2
     ends = links.astype(np.uint32).reshape(-1)
     return NetworkArrays(neighbours=tree_links, links=ends, constants=constants, n_words=n_words)
+
+
+def _push_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
+    """Return the shares of PushSum; see `kernels.push_sum` for the constants."""
+    from scipy.sparse import csr_array
+
+    shares = csr_array(network.shares)
+    constants = np.zeros(push_sum.SHARES)
+    constants[[push_sum.COUNT, push_sum.TOTAL]] = plan.prior
+    constants[push_sum.RATE] = plan.rate
+    constants[push_sum.LEARNT] = plan.learnt
+    constants[push_sum.DIRECTED] = network.is_directed
+    n_words = 8
+    if isinstance(network.dynamics, LinkFailure):
+        constants[push_sum.FAILURE] = network.dynamics.p
+        constants[push_sum.REALISED] = network.dynamics.normalise == "realised"
+        n_words = len(network.edges) // 2 + 2
+    return NetworkArrays(
+        *_csr_rows(shares),
+        links=_link_ends(network),
+        constants=np.concatenate([constants, shares.diagonal()]),
+        n_words=n_words,
+    )
 
 
 def _equal_stretches(offsets: Any, neighbours: Any, weights: Any) -> Any:

@@ -136,8 +136,9 @@ def count_links_used(engine: Engine, runs: Any, horizon: int) -> Any:
     shape = (horizon, len(runs))
     if len(network.edges) == 0:
         return np.zeros(shape, np.int64)
+    directions = 1 if network.is_directed else 2
     if isinstance(network.dynamics, Gossip):
-        return np.full(shape, 2)
+        return np.full(shape, directions)
     if isinstance(network.dynamics, LinkFailure):
         n_links = len(network.edges)
         living = np.zeros(horizon * len(runs), np.int64)
@@ -146,8 +147,8 @@ def count_links_used(engine: Engine, runs: Any, horizon: int) -> Any:
             U64(n_links), network.dynamics.p, U64(horizon), U64(runs[0]), U64(len(runs)),
             *engine.key,
         )  # fmt: skip
-        return 2 * living.reshape(shape)
+        return directions * living.reshape(shape)
     # a static network uses every off-diagonal weight that is not 0
-    weights = network.weights
+    weights = network.shares if network.is_directed else network.weights
     off_diagonal = (weights != 0).sum() - (weights.diagonal() != 0).sum()
     return np.full(shape, int(off_diagonal))

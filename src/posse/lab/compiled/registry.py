@@ -24,7 +24,7 @@ from posse.algorithms import (
 from posse.bandits import ContextualBandit
 from posse.families import Gaussian, require_plain_family
 from posse.lab.simulation import Simulation
-from posse.networks import Gossip, LinkFailure, Static
+from posse.networks import DEFAULT_RULE, Gossip, LinkFailure, Matrix, Network, Static
 from posse.randomness import FloatArray
 
 # Algorithms that pass observations on; their kernels are in `kernels.observations`.
@@ -162,12 +162,18 @@ POLICY_KERNELS = {
     policies.RandUCB: "choose_rand_ucb",
 }
 MERGE_KERNELS = {Static: "merge_static", Gossip: "merge_gossip", LinkFailure: "merge_failing"}
+PUSH_KERNELS = {
+    Static: "merge_push",
+    Gossip: "merge_push_gossip",
+    LinkFailure: "merge_push_failing",
+}
 BAYESIAN_ALGORITHMS = (
     algorithms.Decentralized,
     algorithms.Isolated,
     algorithms.Centralized,
     algorithms.Flooding,
     algorithms.Tree,
+    algorithms.PushSum,
 )
 CONSENSUS_ALGORITHMS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
 # The merge and the choose kernel of each algorithm.
@@ -205,6 +211,8 @@ class KernelPlan:
     hops: int | None = None  # how far observations travel; None: to all agents
     store_width: int = 0  # further numbers per agent that the kernels store
     counts_messages: bool = False  # whether messages are counted in the store
+    ignores_weights: bool = False  # whether only the links of the network count
+    learnt: bool = False  # whether agents estimate N
 
 
 def missing_kernel(simulation: Simulation) -> str | None:
@@ -287,6 +295,13 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
     merge = MERGE_KERNELS[type(network.dynamics)]
     shared = False
     store = 0
+    ignores_weights = False
+    if isinstance(algorithm, algorithms.PushSum):
+        ignores_weights = True
+        if _masses_vary(algorithm, network):
+            merge = PUSH_KERNELS[type(network.dynamics)]
+        else:
+            network = network.weighted(DEFAULT_RULE)  # the max-degree weights are equal shares
     if isinstance(algorithm, algorithms.Isolated) or len(network.edges) == 0:
         merge = "merge_nothing"  # no messages
     elif isinstance(algorithm, algorithms.Centralized):
@@ -312,7 +327,25 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         "rate": rate * weight,
         "shared": shared,
         "store_width": store,
+        "ignores_weights": ignores_weights,
+        "learnt": getattr(algorithm, "learning_rate", None) == "learnt",
     }
+
+
+def _masses_vary(algorithm: Any, network: Network) -> bool:
+    """Whether masses of PushSum differ from 1, or are needed to learn N.
+
+    Otherwise, where all agents have equally many neighbours, PushSum is Algorithm 1 with max-degree
+    weights, and its kernels serve.
+    """
+    realised = isinstance(network.dynamics, LinkFailure) and network.dynamics.normalise != "full"
+    return (
+        algorithm.learning_rate == "learnt"
+        or network.is_directed
+        or isinstance(network.rule, Matrix)
+        or (len(np.unique(network.degrees)) > 1 and not isinstance(network.dynamics, Gossip))
+        or realised
+    )
 
 
 def _plan_baseline(simulation: Simulation) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from posse.live.exchange.replica import Replica
 DAY = 86_400.0  # seconds
 ABANDONED_WINDOWS = 2  # a living twin closes its decisions after one, and tells it a tick later
 MANY = 4  # times `fold_above`, beyond which an agent that starts again and again compacts at once
-RISES_OF_A_TWIN = 3  # new versions of an incarnation that no process of this disk writes
+RISES_OF_A_TWIN = 2  # new versions of incarnations that no process of this disk writes
 
 
 @dataclass
@@ -43,19 +43,19 @@ class Compaction:
     longest_rest: float = 300.0  # seconds for which a living twin may rest, and tell nothing
     twin_seen: float | None = None  # when a second agent of this name was last noticed
     _changed_at: dict[int, float] = field(default_factory=dict)  # of entries that came back
-    _rises: dict[int, int] = field(default_factory=dict)
+    _rises: int = 0
 
-    def note_change(self, entry: Entry, now: float) -> None:
+    def note_change(self, entry: Entry, now: float, rested_alone: bool) -> None:
         """Note that a neighbour showed an own entry that this disk may not write.
 
-        One or two versions may be of a process that is gone; one that goes on to change is written
-        by another agent of the same name.
+        After the rest neighbours have shown all that a process that is gone had told them. What
+        changes then is written by another agent of the same name.
         """
-        number = entry.incarnation
-        self._changed_at[number] = now
-        if not self.own.resting and entry.key in self.replica.entries:
-            self._rises[number] = self._rises.get(number, 0) + 1
-            if self._rises[number] >= RISES_OF_A_TWIN:
+        self._changed_at[entry.incarnation] = now
+        known = entry.key in self.replica.entries
+        if not self.own.resting and (known or not rested_alone):
+            self._rises += 1
+            if self._rises >= RISES_OF_A_TWIN:
                 self.twin_seen = now
 
     def is_due(self, tick: int, now: float, window: float | None) -> bool:

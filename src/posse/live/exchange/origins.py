@@ -254,7 +254,7 @@ class Origins:
             if self._has_rested():
                 self.rested_alone = not all(map(self._has_answered, self._neighbours.values()))
                 self._own.end_rest()
-        self._own.write(publish=True)
+        self._own.write()
         return self.sender.make_messages(
             self.replica,
             self.fingerprint,
@@ -370,7 +370,7 @@ class Origins:
             if lost := set(before.covers if before is not None else ()) - set(entry.covers):
                 self._warn(OVERRULED.format(len(lost)))
         else:
-            self.compaction.note_change(entry, self._now)
+            self.compaction.note_change(entry, self._now, self.rested_alone)
         if superseded or self._own.resting:
             self._warn(RESTORED)
         elif self.compaction.twin_seen == self._now:

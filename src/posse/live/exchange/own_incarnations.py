@@ -170,12 +170,12 @@ class OwnIncarnations:
         self._replica.count(arm, values, sums.epoch)
         return None
 
-    def write(self, publish: bool = False) -> None:
-        """Enter changed sums into the replica, each as a new version; `publish`: it is sent now."""
-        if publish and self.present:
-            entry = self._entry(self.present)
-            if entry.made != self._replica.version((self.identity, self.present))[0]:
-                self._changed[self.present] = entry
+    def write(self) -> None:
+        """Enter changed sums into the replica, each as a new version.
+
+        Only evidence makes a version: a decision that adds none yet must not supersede the same
+        evidence in a copy of the disk.
+        """
         for number, entry in self._changed.items():
             key = self.identity, number
             ledger = entry.ledger()

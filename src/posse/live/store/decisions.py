@@ -173,10 +173,12 @@ class DecisionTable:
                 if row_and_decision is None:
                     error = f"there is no decision {id!r}: check the id, or its age"
                     outcomes.append(Unknown(error))
+                elif row_and_decision[1].closed is None and self._participant.is_superseded(
+                    row_and_decision[1]
+                ):  # also if it was rewarded before neighbours were heard
+                    outcomes.append(_superseded_error(row_and_decision[1], reward))
                 elif row_and_decision[1].settled is not None:
                     outcomes.append(_judge_repeated_reward(row_and_decision[1], reward, time))
-                elif self._participant.is_superseded(row_and_decision[1]):
-                    outcomes.append(_superseded_error(row_and_decision[1], reward))
                 else:
                     row, decision = row_and_decision
                     now = replace(decision, reward=reward, settled=time)

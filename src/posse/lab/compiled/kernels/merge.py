@@ -33,7 +33,7 @@ def _locate_row(source, shifts, weights, e, width):
 
 
 @vectorised
-def _add_neighbours(out, target, state, source, length, e, end, shifts, weights, width, fresh):
+def add_neighbours(out, target, state, source, length, e, end, shifts, weights, width, fresh):
     """out[target + j] += sum over the links e to end of weight * state[source + shift + j].
 
     `fresh` says that out is still empty. Ten links at a time, then five, three, one: every pass
@@ -97,7 +97,7 @@ def _merge_rows(out, state, offsets, neighbours, weights, links, lo, hi, n_agent
         slot = row // n_agents
         agent = row - slot * n_agents
         alike = min(min(U64(links[agent]), hi - row), _STRETCH)
-        _add_neighbours(
+        add_neighbours(
             out, row * width, state, row * width, alike * width,
             U64(offsets[agent]), U64(offsets[agent + U64(1)]), neighbours, weights, width, fresh,
         )  # fmt: skip
@@ -316,10 +316,10 @@ def merge_failing(
                 amounts[last] += 1.0
             elif not uniform:
                 end = U64(offsets[agent + U64(1)])
-                _add_neighbours(
+                add_neighbours(
                     out, row, state, row, width, first, end, neighbours, weights, width, True
                 )
-            _add_neighbours(
+            add_neighbours(
                 out, row, state, row, width, first, last + U64(1), shifts, amounts, width,
                 not mostly_alive,
             )  # fmt: skip
