@@ -128,10 +128,10 @@ def at_rest(world: World) -> bool:
     lies = world.plan.exchange == "origins" and any(LIAR in link for link in world.plan.links)
     # neighbours know what a name holds: one of two twins may lack what the other has
     twins = len(world.sites) > len(world.plan.names)
-    if (lies or twins) and len({str(site_ledgers(world, name)) for name in world.sites}) > 1:
-        return False
+    if twins and len({str(site_versions(world, name)) for name in world.sites}) > 1:
+        return lies and len({str(site_ledgers(world, name)) for name in world.sites}) == 1
     if lies:
-        return True
+        return len({str(site_ledgers(world, name)) for name in world.sites}) == 1
     for site in world.sites.values():
         assert site.node is not None
         for experiment in site.node.experiments.values():
@@ -155,6 +155,18 @@ def controls_agree(world: World) -> bool:
         if any(controls != all_controls[0] for controls in all_controls):
             return False
     return True
+
+
+def site_versions(world: World, name: str) -> list[object]:
+    """The entries that a site holds, by their versions."""
+    node = world.sites[name].node
+    assert node is not None
+    holdings = []
+    for experiment in (node.experiments[name] for name in world.plan.experiments):
+        exchange = experiment.agent.exchange
+        assert isinstance(exchange, Origins)
+        holdings.append(sorted(entry.holding for entry in exchange.replica.entries.values()))
+    return list(holdings)
 
 
 def site_ledgers(world: World, name: str) -> list[object]:
