@@ -95,18 +95,21 @@ def repeat_requests(world: World, site: Site, key: Key) -> None:
     world.request_decision(site, key)
     if site.node is None or record.settled is None or key[0] not in site.node.experiments:
         return
+    experiment = site.node.experiments[key[0]]
+    # rewarded in the rest after a restore, before neighbours were heard: the client is told
+    dropped = record.closed is None and is_superseded(world, site, experiment, key, record)
     if record.reward is not None:
         outcome = world.give_reward(site, key, record.reward)
-        if (
-            isinstance(outcome, RewardOutcome | ValueError)
-            and outcome is not RewardOutcome.REPEATED
-        ):
+        right = (
+            isinstance(outcome, SupersededReward) if dropped else outcome is RewardOutcome.REPEATED
+        )
+        if isinstance(outcome, RewardOutcome | ValueError) and not right:
             raise Violation(f"{site.name} answered {outcome!r} to a repeated reward of {record}")
     if not world.is_running(site):
         return
     outcome = world.give_reward(site, key, 12345.0)
     late = SupersededReward if record.superseded else LateReward
-    expected = late if record.silent else Conflict
+    expected = SupersededReward if dropped else late if record.silent else Conflict
     if isinstance(outcome, RewardOutcome | ValueError) and type(outcome) is not expected:
         raise Violation(f"{site.name} answered {outcome!r} to another reward of {record}")
 
