@@ -138,7 +138,8 @@ class Epochs:
         if self.half_life is None:
             return 1.0
         age = self.position - epoch
-        return 0.0 if age >= FORGOTTEN else float(2.0 ** -max(age, -1.0))
+        # A clock that is behind reads what is ahead of it for its whole weight, and never for more.
+        return 0.0 if age >= FORGOTTEN else float(2.0 ** -max(age, 0.0))
 
     def is_forgotten(self, epoch: int) -> bool:
         """Whether numbers of this epoch read as 0 for good."""
