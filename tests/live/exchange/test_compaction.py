@@ -260,6 +260,7 @@ def test_covers_keep_the_newest_thousand_names():
     assert count(pair.agents["friend"]) == 1022 + 6
 
 
+@pytest.mark.long
 def test_a_thousand_restarts_take_little_room_anywhere():
     """Seen: after 2,089 crashes neighbours refused all that an agent observed, for ever."""
     pair, most = Pair(1, above=8), 0
