@@ -16,6 +16,7 @@ them too little, and they would stay less accurate than the exact posterior for 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import ClassVar
 
@@ -31,7 +32,7 @@ from posse.randomness import FloatArray, Numbers, Randomness
 _MEAN = Gaussian()
 
 
-class Variational(OptionalMethods):
+class Variational(OptionalMethods, ABC):
     """The base of a variational family: a Gaussian belief about d locations of each arm.
 
     The mean of an arm is a known combination of its locations.
@@ -40,7 +41,7 @@ class Variational(OptionalMethods):
     Lambda, D = d + d (d + 1) / 2, as those of `Linear`. One location has (m L, L), as `Gaussian`.
 
     A subclass is a frozen dataclass with `name`, `loadings`, `prior`, `local_factor`,
-    `reward_log_density` and, to simulate rewards, `draw_rewards`.
+    `reward_log_density` and `draw_rewards`.
     """
 
     anchored: ClassVar[bool] = True
@@ -54,10 +55,11 @@ class Variational(OptionalMethods):
         """The combination x of the locations theta that is the mean of an arm, x'theta: (d,)."""
         return np.ones(1)
 
+    @abstractmethod
     def prior(self) -> FloatArray:
         """The prior's coordinates, (D,)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def local_factor(
         self, rewards: FloatArray, at: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -67,7 +69,6 @@ class Variational(OptionalMethods):
         parameters of the expected complete-data factor, whose precision matrix is diagonal. The
         information is the precision that the rewards add, positive semi-definite.
         """
-        raise NotImplementedError
 
     @cached_property
     def _layout(self) -> GaussianWeights:
@@ -149,13 +150,13 @@ class Variational(OptionalMethods):
         """The normal log-density of the mean."""
         return _MEAN.log_density(self.mean_belief(belief), mean)
 
+    @abstractmethod
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """Return the log-likelihood of rewards, up to a term without the mean."""
-        raise NotImplementedError
 
+    @abstractmethod
     def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
         """Draw rewards of arms with these means: (...) -> (...)."""
-        raise NotImplementedError
 
     def site_unit(self, means: FloatArray) -> FloatArray:
         """1: a mean may be 0."""
