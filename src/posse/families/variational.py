@@ -41,7 +41,7 @@ class Variational(OptionalMethods, ABC):
     Lambda, D = d + d (d + 1) / 2, as those of `Linear`. One location has (m L, L), as `Gaussian`.
 
     A subclass is a frozen dataclass with `name`, `loadings`, `prior`, `local_factor`,
-    `reward_log_density` and `draw_rewards`.
+    `reward_log_density` and, to simulate rewards, `draw_rewards`.
     """
 
     anchored: ClassVar[bool] = True
@@ -153,10 +153,6 @@ class Variational(OptionalMethods, ABC):
     @abstractmethod
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """Return the log-likelihood of rewards, up to a term without the mean."""
-
-    @abstractmethod
-    def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
-        """Draw rewards of arms with these means: (...) -> (...)."""
 
     def site_unit(self, means: FloatArray) -> FloatArray:
         """1: a mean may be 0."""
