@@ -296,5 +296,6 @@ def _superseded_error(stored: DecisionRecord, reward: float) -> SupersededReward
     """Return the error of a reward for a superseded decision."""
     return SupersededReward(
         f"decision {stored.id!r} is superseded: it was open when the store was restored from a "
-        f"copy, and neighbours know more of it; the reward {reward} is refused"
+        "copy, and neighbours have newer evidence of the process that made it; the reward "
+        f"{reward} is refused"
     )
