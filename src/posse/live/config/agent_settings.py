@@ -117,8 +117,10 @@ class AgentSettings:
         }  # fmt: skip
         if self.experiments[name].exchange == "origins":
             # an origin goes by the name that its certificate vouches for
-            options |= {"identity": self.name, "sign": sign, "verify": verify, "clock": clock}
-        if self.experiments[name].half_life is not None:
+            options |= {"identity": self.name, "sign": sign, "verify": verify}
+        if self.experiments[name].exchange == "origins" or (
+            self.experiments[name].half_life is not None
+        ):
             options |= {"clock": clock, "monotonic": monotonic}
         return self.experiments[name].make_agent(options, draw(128), counts_from_start)
 

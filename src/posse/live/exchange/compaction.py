@@ -60,10 +60,9 @@ class Compaction:
 
     def is_due(self, tick: int, now: float, window: float | None) -> bool:
         """Whether there may be something to fold; cheap, because every tick asks."""
-        if self.own.resting:
+        # Where another agent of this name is at work, both would write a base, and one be lost.
+        if self.own.resting or self._changed_lately(now, window):
             return False
-        if self.twin_seen is not None and now - self.twin_seen < self.quiet:
-            return False  # both would write a base
         entries = self._unfolded()
         if tick % self.every and len(entries) <= MANY * self.fold_above:
             return False
@@ -119,8 +118,19 @@ class Compaction:
             window is not None
             and not self.own.is_writable(entry.incarnation)
             and any(self.bounds.open_count(row) > 0 for row in entry.ledger().values())
-            and self._seconds_unchanged(entry, now) > ABANDONED_WINDOWS * window + self.longest_rest
+            and self._seconds_unchanged(entry, now) > self._settling_time(window)
         )
+
+    def _settling_time(self, window: float | None) -> float:
+        """Return the seconds in which a living agent of this name would have changed something."""
+        return self.quiet if window is None else ABANDONED_WINDOWS * window + self.longest_rest
+
+    def _changed_lately(self, now: float, window: float | None) -> bool:
+        """Whether an own entry that this disk may not write has changed, or was met, lately."""
+        for entry in self._unfolded():
+            if not self.own.is_writable(entry.incarnation):
+                self._changed_at.setdefault(entry.incarnation, now)
+        return any(now - at <= self._settling_time(window) for at in self._changed_at.values())
 
     def _seconds_unchanged(self, entry: Entry, now: float) -> float:
         return now - self._changed_at.setdefault(entry.incarnation, now)

@@ -369,8 +369,7 @@ class Origins:
             before = self.replica.entries.get(entry.key)
             if lost := set(before.covers if before is not None else ()) - set(entry.covers):
                 self._warn(OVERRULED.format(len(lost)))
-        else:
-            self.compaction.note_change(entry, self._now, self.rested_alone)
+        self.compaction.note_change(entry, self._now, self.rested_alone)
         if superseded or self._own.resting:
             self._warn(RESTORED)
         elif self.compaction.twin_seen == self._now:
