@@ -203,21 +203,20 @@ class Quotas:
 
     def find_problem(self, replica: Replica, entry: Entry, now: float) -> str | None:
         """Return why there is no room for an entry beside those that are held."""
-        covered = set(entry.covers)
-        others = [
-            other
-            for other in replica.of_origin(entry.origin)
-            if other.key != entry.key and other.incarnation not in covered
-        ]
+        held = replica.entries
+        keys = ((entry.origin, number) for number in (*entry.covers, entry.incarnation))
+        replaced = [held[key] for key in keys if key in held]
         if self.rate_cap is not None:
-            pulls = entry.pulls() + sum(other.pulls() for other in others)
+            pulls = entry.pulls() - sum(other.pulls() for other in replaced)
+            pulls += sum(other.pulls() for other in replica.of_origin(entry.origin))
             most = self.rate_cap.pulls(now) * PER_UNIT
             # late in an epoch a pull weighs up to 2
             if pulls > (2 * most if self.fading else most):
                 return "rate_cap_exceeded"
-        new = entry.key not in replica.entries
-        if new and len(replica.entries) >= self.most_entries and not covered:
+        if not replaced and len(held) >= self.most_entries:
             return "too_many_entries"
-        if entry.size() + sum(other.size() for other in others) > LARGEST_ORIGIN:
+        # From a sum that is kept: an origin may have thousands of entries.
+        size = replica.sizes[entry.origin] - sum(other.size() for other in replaced)
+        if size + entry.size() > LARGEST_ORIGIN:
             return "too_many_entries_of_origin"
         return None
