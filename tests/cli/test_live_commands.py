@@ -221,6 +221,7 @@ def test_a_swarm_counts_every_reward_once(exchange, capsys):
     assert time.monotonic() - begun < 150
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
 def test_a_swarm_in_memory(exchange, capsys, monkeypatch):
     """The same in this process, with a third of the messages lost and no certificates."""

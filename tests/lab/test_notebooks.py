@@ -31,6 +31,7 @@ DRAWING = {
 
 
 # The backend of notebooks is loaded by the first figure: each kind of figure must be the first.
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["comparison", "facets"])
 def test_every_cell_that_draws_shows_its_figure(first, tmp_path):
     order = sorted(DRAWING, key=lambda name: name != first)

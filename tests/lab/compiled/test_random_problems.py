@@ -186,6 +186,7 @@ def fixed_problems(extreme):
     return kept
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "extreme", [False, pytest.param(True, marks=pytest.mark.long)], ids=["sensible", "extreme"]
 )

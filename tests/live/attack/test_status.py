@@ -103,6 +103,7 @@ def test_a_strange_server(refused, content):
         impostor.close()
 
 
+@pytest.mark.long
 def test_a_server_that_says_nothing(refused):
     impostor = Impostor(None)
     try:

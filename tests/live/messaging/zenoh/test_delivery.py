@@ -122,6 +122,7 @@ def test_links_that_end_without_an_event_are_found(world):
     wait_until(lambda: a.connected() == {"b": False})
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGSTOP")
 def test_a_peer_that_hangs_blocks_nobody(world):
     a = world.agent("a")

@@ -151,6 +151,7 @@ print(time.monotonic() - start < 2)
 """
 
 
+@pytest.mark.long
 def test_closing_while_a_peer_hangs_is_prompt_and_so_is_the_end(folder):
     with socket.create_server(("127.0.0.1", 0)) as deaf:  # takes connections and says nothing
         there = f"127.0.0.1:{deaf.getsockname()[1]}"
