@@ -26,9 +26,14 @@ RESULTS = HERE / "results" / "beyond"
 OF = "dec-TS"  # what all are compared with
 
 
-def load_or_play(path, runs):
-    """The comparison of a file with so many runs, from its parts where they are there."""
+def load_or_play(path, runs, algorithms=None):
+    """The comparison of a file with so many runs, from its parts where they are there.
+
+    algorithms: play these instead of those of the file.
+    """
     experiment = dataclasses.replace(posse.read_experiment(path), runs=runs)
+    if algorithms is not None:
+        experiment = dataclasses.replace(experiment, algorithms=algorithms)
     store = PartStore(RESULTS / f"{path.stem}.parts")
     jobs = experiment.jobs()
     complete_jobs(list(jobs.values()), store)

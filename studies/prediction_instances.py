@@ -4,12 +4,12 @@
 
 No number of the predictor was fitted on these instances. The seed was chosen once (the date of the
 draw) and not changed afterwards; `studies/lab_prediction.py` simulates all of them and writes the
-table of docs/network-price.md, the bad ones too.
+table of docs/predicted-regret.md, the bad ones too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -110,6 +110,29 @@ def draw_rare_instances(count=10):
     ][:count]
 
 
+def draw_push_sum_instances(count=10):
+    """Draw instances for push-sum: static graphs with unequal degrees, and directed graphs.
+
+    They come from a seed of their own, drawn before any of them was simulated. The closure was not
+    fitted to push-sum. Every third graph is replaced by a directed one of as many agents.
+    """
+    generator = np.random.default_rng(SEED + 2)
+    instances = []
+    for instance in draw_instances(SEED + 2, 100):
+        network = instance.network
+        degrees = np.bincount(network.edges.ravel())
+        if network.dynamics != networks.Static() or degrees.min() == degrees.max():
+            continue
+        if len(instances) % 3 == 2:
+            links = int(generator.integers(2, 4))
+            seed = int(generator.integers(1000))
+            directed = networks.random_directed(network.n_agents, links, seed=seed)
+            instance = replace(instance, network=directed)
+        instances.append(instance)
+    return instances[:count]
+
+
 if __name__ == "__main__":
-    for number, instance in enumerate([*draw_instances(), *draw_rare_instances()], 1):
+    drawn = [*draw_instances(), *draw_rare_instances(), *draw_push_sum_instances()]
+    for number, instance in enumerate(drawn, 1):
         print(number, instance)

@@ -1,6 +1,6 @@
 """The long statistical work behind the tables of the docs: fixed seeds, numbers written there.
 
-    make study                                      # all of them, an hour or so
+    make study                                      # all of them, an hour or more
     .venv/bin/python studies/run.py live_regret     # one
     .venv/bin/python studies/run.py live_regret --runs 20 --show   # a look, nothing is written
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+MOST_CHARACTERS = 200  # of a value in a table
 _CELL = 'style="text-align:{side};padding:0.15em 0.8em"'
 
 
@@ -26,6 +27,22 @@ def render_table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[s
             "</tbody></table>",
         ]
     )
+
+
+def render_fields(caption: str, values: Mapping[str, object]) -> str:
+    """Render names and values, one row each; long values are cut."""
+    rows = ([name, _shorten_text(_render_value(value))] for name, value in values.items())
+    return render_table(caption, (), rows)
+
+
+def _render_value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else repr(value)
+
+
+def _shorten_text(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} ..."
 
 
 def _render_cell(tag: str, text: str, column: int) -> str:

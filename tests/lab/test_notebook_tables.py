@@ -4,8 +4,10 @@ import html
 import re
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+import posse
 from posse import notebook_tables
 from posse.lab.comparisons import Comparison
 from tests.lab.making import make
@@ -61,3 +63,25 @@ def test_a_comparison_over_two_engines_says_which_ran_what():
 def test_a_table_without_headers_has_none():
     assert "<thead>" not in notebook_tables.render_table("facts", (), [("a", "1")])
     assert "<thead>" in notebook_tables.render_table("facts", ("x", "y"), [("a", "1")])
+
+
+def test_what_describes_an_experiment_is_a_table_too():
+    bandit = posse.Bandit.bernoulli([0.3, 0.2])
+    network = posse.networks.cycle(4)
+    algorithms = {"<dec>": posse.Decentralized(posse.ThompsonSampling())}
+    experiment = posse.Experiment(bandit, network, algorithms, horizon=7, title="a & b")
+    caption, rows = cells(experiment._repr_html_())
+    assert caption == "a & b"
+    assert dict(rows)["horizon"] == "7"
+    assert dict(rows)["algorithm <dec>"] == repr(algorithms["<dec>"])
+    caption, rows = cells(bandit._repr_html_())
+    assert caption == "Bandit with 2 arms"
+    assert dict(rows) == {"family": repr(bandit.family), "means": repr(bandit.means)}
+    terms = posse.theory.theorem_1([0.3, 0.2], 4, 0.5, 100, 0.1)
+    assert dict(cells(terms._repr_html_())[1])["explicit"] == f"{terms.explicit:.4g}"
+    belief = np.array([[3.0, 1.0], [1.0, 3.0]])
+    _, (headers, first, _) = cells(posse.summarise(bandit.family, belief)._repr_html_())
+    assert headers == ["arm", "mean", "low", "high", "probability best", "expected loss"]
+    assert first[:2] == ["0", "0.75"]
+    wide = posse.Bandit.bernoulli(np.linspace(0.1, 0.9, 500))
+    assert all(len(value) < 300 for _, value in cells(wide._repr_html_())[1])

@@ -163,6 +163,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.long
 def test_parts_of_the_main_script_are_saved(tmp_path):
     (tmp_path / "mine.py").write_text(SCRIPT)
     command = [sys.executable, tmp_path / "mine.py", tmp_path / "r.nc"]

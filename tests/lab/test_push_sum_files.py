@@ -1,4 +1,4 @@
-"""The experiments behind the tables of PushSum in docs/beyond-the-paper.md."""
+"""The experiments behind the tables of PushSum in docs/push-sum.md."""
 
 from pathlib import Path
 

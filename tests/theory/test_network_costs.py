@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from posse import networks, theory
 from posse.networks import Network
-from posse.theory.network_costs import _lanczos_quadrature, compute_decay
+from posse.theory.network_costs import _lanczos_quadrature, compute_decay, follow_push_sum
 from tests.theory.material import random_doubly_stochastic
 
 NETWORKS = {
@@ -100,6 +100,72 @@ def test_static_cost_is_the_sum_over_powers(network: Network) -> None:
     for rounds in (1, 2, 7, 100):
         cut = theory.network_cost(network, rounds)
         np.testing.assert_allclose(cut.per_agent, squares[:rounds].sum(axis=0), atol=1e-9)
+
+
+PUSHED = {
+    "star": networks.star(7),
+    "path": networks.path(5),
+    "attachment": networks.barabasi_albert(12, 2, seed=3).weighted("metropolis"),
+    "asymmetric": NETWORKS["asymmetric"],
+    "directed": networks.random_directed(9, 2, seed=4),
+}
+
+
+def push_plainly(network: Network, rounds: int) -> list[np.ndarray]:
+    """Weights with which observations count in push-sum, once masses are settled, by round."""
+    shares = dense(network.shares)
+    mass = np.ones(network.n_agents)
+    for _ in range(3000):
+        mass = shares @ mass
+    # column j is the evidence of one observation of agent j
+    evidence, weights = np.eye(network.n_agents), []
+    for _ in range(rounds):
+        evidence = shares @ evidence
+        weights.append(evidence / mass[:, None])
+    return weights
+
+
+@pytest.mark.parametrize("network", PUSHED.values(), ids=PUSHED)
+def test_cost_of_push_sum_is_the_sum_over_rounds(network: Network) -> None:
+    weights = np.array(push_plainly(network, 600))
+    even = 1 / network.n_agents
+    squares = ((weights - even) ** 2).sum(axis=2)
+    cost = theory.network_cost(network, merge="push-sum")
+    np.testing.assert_allclose(cost.per_agent, squares.sum(axis=0), atol=1e-9)
+    assert cost.total == pytest.approx(squares.sum(axis=0).mean())
+    cut = theory.network_cost(network, 3, merge="push-sum")
+    np.testing.assert_allclose(cut.per_agent, squares[:3].sum(axis=0), atol=1e-12)
+    decay, shares = follow_push_sum(network, 600)
+    np.testing.assert_allclose(decay[1:], (weights**2).sum(axis=(1, 2)) / network.n_agents)
+    own = (np.diagonal(weights, axis1=1, axis2=2) - even) ** 2
+    assert shares.own == pytest.approx(own.sum() / squares.sum())
+    assert shares.random == 0
+
+
+def test_push_sum_costs_less_at_hubs_and_the_same_where_degrees_are_equal() -> None:
+    star = networks.star(36)
+    assert theory.network_cost(star, merge="push-sum").total < theory.network_cost(star).total / 10
+    for network in (networks.cycle(9), networks.complete(4), networks.complete(1)):
+        pushed = theory.network_cost(network, merge="push-sum")
+        np.testing.assert_allclose(
+            pushed.per_agent, theory.network_cost(network).per_agent, atol=1e-12
+        )
+
+
+def test_push_sum_refuses() -> None:
+    for network in (networks.cycle(4).gossip(), networks.cycle(4).failing(0.5)):
+        with pytest.raises(ValueError, match=r'merge="push-sum" needs a static network of at most'):
+            theory.network_cost(network, merge="push-sum")
+    with pytest.warns(UserWarning, match="not checked to be doubly stochastic"):
+        unchecked = networks.from_matrix(np.eye(2), check=False)
+    with pytest.raises(ValueError, match="needs a network whose matrix was checked"):
+        theory.network_cost(unchecked, merge="push-sum")
+    with pytest.raises(ValueError, match="fresh graph in every run"):
+        theory.network_cost(networks.erdos_renyi(9, 0.5, seed="run"), merge="push-sum")
+    with pytest.raises(ValueError, match="merge 'tree' is unknown: allowed are average, push-sum"):
+        theory.network_cost(networks.cycle(4), merge="tree")
+    with pytest.raises(ValueError, match=r'directed network has no .*: use merge="push-sum"'):
+        theory.network_cost(PUSHED["directed"])
 
 
 @pytest.mark.parametrize("network", VARYING.values(), ids=VARYING)

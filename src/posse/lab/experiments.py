@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from posse import validation
+from posse import notebook_tables, validation
 from posse.algorithms import Algorithm
 from posse.bandits import AnyBandit
 from posse.lab import run_ranges as ranges
@@ -92,6 +92,12 @@ class Experiment:
             for key, value in values.items()
         }
         return Experiment, tuple(plain.values())
+
+    def _repr_html_(self) -> str:
+        named = {f"algorithm {name}": value for name, value in self.algorithms.items()}
+        shown = ("bandit", "network", "horizon", "runs", "seed", "engine")
+        values = {name: getattr(self, name) for name in shown}
+        return notebook_tables.render_fields(self.title or "Experiment", values | named)
 
     @property
     def n_runs(self) -> int:

@@ -34,6 +34,14 @@ class Estimate(NamedTuple, Generic[T]):
     low: T
     high: T
 
+    def __repr__(self) -> str:
+        """Show numbers in four digits: more of them is noise."""
+        shown = (
+            f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value!r}"
+            for name, value in zip(self._fields, self, strict=True)
+        )
+        return f"Estimate({', '.join(shown)})"
+
 
 def mean_interval(
     values: ArrayLike, axis: int = 0, level: float = 0.95

@@ -108,6 +108,7 @@ _POLICY_NEEDS = {
     policies.Greedy: ["posterior_mean"],
     policies.TopTwo: ["sample_mean", "posterior_mean"],
     policies.RandUCB: ["mean_quantile"],
+    policies.Uniform: [],
 }
 
 

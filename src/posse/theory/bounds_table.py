@@ -172,6 +172,6 @@ def _predict(bandit: Any, network: Network, horizon: int) -> Bound | None:
         prediction = predicted_regret(bandit, network, horizon)
         ends = [float(prediction.quantile(level)[-1]) for level in (0.05, 0.95)]
         return Bound(
-            "prediction", prediction.final, "closure, dec-TS", "docs/network-price.md", *ends
+            "prediction", prediction.final, "closure, dec-TS", "docs/predicted-regret.md", *ends
         )
     return None

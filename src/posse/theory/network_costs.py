@@ -8,6 +8,10 @@ deviation, summed over the life of the observation and averaged over agents,
 
 For a static symmetric W with eigenvalues l it is (1/N) sum over l != 1 of l^2 / (1 - l^2). For
 independent W(t) the deviation D(t) = E[Phi Phi^T] - 11^T/N follows D(t) = E[W D(t-1) W^T].
+
+Push-sum merges by shares P whose columns sum to 1, and divides by masses that tend to N pi, with pi
+the stationary distribution of P. There an observation counts with (P^t)_ij / (N pi_i) in place of
+(W^t)_ij; for doubly stochastic P this is the same.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +32,7 @@ from posse.networks import (
     structured_spectrum,
 )
 from posse.randomness import FloatArray, Streams, create_generator
-from posse.validation import validate_integer
+from posse.validation import validate_choice, validate_integer
 
 SPECTRUM_LIMIT = 2000  # agents up to which all eigenvalues of W are computed
 RECURSION_LIMIT = 400  # agents up to which E[W D W^T] is iterated or solved exactly
@@ -37,6 +41,7 @@ MOST_RECURSION = 2e10  # multiplications of a truncated recursion; beyond, sampl
 RUNS = 40
 SIGNS = 16
 MOST_SAMPLED = 4e9  # multiplications of all samples together
+MERGES = ("average", "push-sum")  # of `Decentralized` and of `PushSum`
 SETTLED = 1e-7  # the share of a round in the sum so far at which a sum has converged
 
 
@@ -59,10 +64,14 @@ class NetworkCost:
         return f"about {self.total:.3g}{error} pulls per agent"
 
 
-def network_cost(network: Network, rounds: int | None = None) -> NetworkCost:
+def network_cost(
+    network: Network, rounds: int | None = None, merge: str = "average"
+) -> NetworkCost:
     """Compute the cost S2 of a network: the larger, the more dec-TS pays for slow mixing.
 
     rounds: sum over the first so many rounds of an observation's life only; None for all
+    merge: "average" for the weights W(t) of `Decentralized`, "push-sum" for the shares of `PushSum`
+           (static networks only, directed ones too)
 
     Exact for static networks up to 2000 agents and for structured ones of any size, and for
     gossip and failing links up to 400 agents. Estimated otherwise, with a standard error: from
@@ -74,10 +83,17 @@ def network_cost(network: Network, rounds: int | None = None) -> NetworkCost:
     """
     if rounds is not None:
         rounds = validate_integer("rounds", rounds, at_least=1)
+    push_sum = validate_choice("merge", merge, MERGES) == "push-sum"
     if network.n_agents == 1:
         return NetworkCost(0.0, np.zeros(1))
-    _refuse_unsuitable(network)
     per_agent: FloatArray | None
+    if push_sum:
+        shares, masses = _find_shares(network)
+        # P - pi 1^T, whose powers are P^t - pi 1^T
+        deviation = shares - masses[:, None] / network.n_agents
+        per_agent = _sum_powers(deviation, rounds) / masses**2
+        return NetworkCost(float(per_agent.mean()), per_agent)
+    _refuse_unsuitable(network)
     if _is_static(network):
         spectrum = structured_spectrum(network)
         if spectrum is not None and (
@@ -88,7 +104,7 @@ def network_cost(network: Network, rounds: int | None = None) -> NetworkCost:
             per_agent = (
                 _sum_spectrum(network, rounds)
                 if is_symmetric(network.weights)
-                else _sum_powers(network, rounds)
+                else _sum_powers(_dense_weights(network) - 1 / network.n_agents, rounds)
             )
             return NetworkCost(float(per_agent.mean()), per_agent)
     elif _has_recursion(network, rounds):
@@ -158,14 +174,64 @@ def split_cost(network: Network) -> CostShares | None:
     return CostShares(own / expected, max(0.0, 1 - expected / total))
 
 
+def follow_push_sum(network: Network, rounds: int) -> tuple[FloatArray, CostShares]:
+    """Return the decay g(s) of push-sum, s = 0..rounds, and the shares of its cost by then."""
+    n_agents = network.n_agents
+    if n_agents == 1:
+        return np.ones(rounds + 1), CostShares(0.0, 0.0)
+    from scipy.sparse import csr_array
+
+    dense_shares, masses = _find_shares(network)
+    shares = csr_array(dense_shares)
+    power = np.eye(n_agents)
+    decay = np.empty(rounds + 1)
+    own = 0.0
+    total = 0.0
+    for age in range(rounds + 1):
+        weights = power / masses[:, None]
+        decay[age] = (weights**2).sum() / n_agents
+        if age > 0:
+            own += float(((weights.diagonal() - 1 / n_agents) ** 2).sum())
+            total += float(((weights - 1 / n_agents) ** 2).sum())
+        power = shares @ power
+    return decay, CostShares(own / total if total > 1e-12 else 0.0, 0.0)
+
+
+def _find_shares(network: Network) -> tuple[FloatArray, FloatArray]:
+    """Return the shares P (N, N) of push-sum and the masses (N,) to which its agents tend."""
+    _refuse_recipe(network)
+    if not _is_static(network) or network.n_agents > SPECTRUM_LIMIT:
+        raise ValueError(
+            f'merge="push-sum" needs a static network of at most {SPECTRUM_LIMIT} agents, got '
+            f"{network}: simulate posse.PushSum instead"
+        )
+    if not getattr(network.rule, "check", True):  # so perhaps not connected
+        raise ValueError('merge="push-sum" needs a network whose matrix was checked')
+    shares = _to_dense(network.shares)
+    # P y = y and sum of y = N, in place of one equation that follows from the others
+    equations = shares - np.eye(network.n_agents)
+    equations[-1] = 1.0
+    right = np.zeros(network.n_agents)
+    right[-1] = network.n_agents
+    return shares, np.asarray(np.linalg.solve(equations, right), dtype=np.float64)
+
+
 def _refuse_unsuitable(network: Network) -> None:
     """Refuse networks without products of doubly stochastic weights."""
+    _refuse_recipe(network)
+    if network.is_directed:
+        raise ValueError(
+            'a directed network has no doubly stochastic weights: use merge="push-sum"'
+        )
+    if not network.is_stochastic:
+        raise ValueError("the cost of a network needs doubly stochastic weights")
+
+
+def _refuse_recipe(network: Network) -> None:
     if network.is_recipe:
         raise ValueError(
             "this network is a fresh graph in every run: use network.of_run(seed, run)"
         )
-    if not network.is_stochastic:
-        raise ValueError("the cost of a network needs doubly stochastic weights")
 
 
 def _is_static(network: Network) -> bool:
@@ -186,8 +252,11 @@ def _has_recursion(network: Network, rounds: int | None = None) -> bool:
 
 
 def _dense_weights(network: Network) -> FloatArray:
-    weights = network.expected_weights
-    return np.asarray(weights.toarray() if hasattr(weights, "toarray") else weights)
+    return _to_dense(network.expected_weights)
+
+
+def _to_dense(matrix: Any) -> FloatArray:
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
 
 
 def _sum_geometric(squares: FloatArray, gaps: FloatArray, rounds: int | None) -> FloatArray:
@@ -223,16 +292,15 @@ def _sum_spectrum(network: Network, rounds: int | None) -> FloatArray:
     return np.asarray(vectors[:, :-1] ** 2 @ _sum_geometric(values**2, gaps, rounds))
 
 
-def _sum_powers(network: Network, rounds: int | None) -> FloatArray:
-    """Return the cost of each agent under any doubly stochastic W, by doubling: (N,).
+def _sum_powers(deviation: FloatArray, rounds: int | None) -> FloatArray:
+    """Return the sum over t of ||row i of B^t||^2, by doubling: B (N, N) -> (N,).
 
-    With B = W - 11^T/N and X(t) = sum over s = 1..t of B^s (B^s)^T, the sum of s rounds followed by
-    t more is X(s + t) = X(s) + B^s X(t) (B^s)^T.
+    B is W - 11^T/N for any doubly stochastic W. With X(t) = sum over s = 1..t of B^s (B^s)^T, the
+    sum of s rounds followed by t more is X(s + t) = X(s) + B^s X(t) (B^s)^T.
     """
-    deviation = _dense_weights(network) - 1 / network.n_agents
     # bits of the number of rounds, the highest first; a converged sum needs 60 doublings at most
     bits = [True] * 60 if rounds is None else [bit == "1" for bit in f"{rounds:b}"]
-    power = np.eye(network.n_agents)
+    power = np.eye(len(deviation))
     total = np.zeros_like(deviation)
     for bit in bits:
         total = total + power @ total @ power.T
@@ -244,7 +312,7 @@ def _sum_powers(network: Network, rounds: int | None) -> FloatArray:
             break
     else:
         if rounds is None:  # a periodic W, as a rotation
-            return np.full(network.n_agents, np.inf)
+            return np.full(len(deviation), np.inf)
     return total.diagonal().copy()
 
 

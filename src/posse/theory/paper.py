@@ -8,12 +8,13 @@ here the paper's lambda_2 (Theorem 1) and sigma_2 (its proof) are the same numbe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from posse import notebook_tables
 from posse.divergences import Divergence, get_divergence, kl_bernoulli
 from posse.randomness import FloatArray
 from posse.validation import validate_array, validate_integer, validate_number
@@ -76,6 +77,9 @@ class Theorem1:
     n_tilde: float
     log10_omitted: float
     omitted: str = "O(1/epsilon^N-tilde), constant not given"
+
+    def _repr_html_(self) -> str:
+        return notebook_tables.render_fields("Theorem 1, not a finite-time bound", asdict(self))
 
     def describe(self) -> str:
         """One sentence with every term, and the warning."""

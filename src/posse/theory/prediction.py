@@ -17,7 +17,14 @@ and the luck of a run shifts the estimate of the best arm by z sigma / sqrt(N c_
 kappa is 1/4 for all arms but the best: good local luck of a bad arm is played away. Bad local luck
 of the best arm lasts, because the arm is not played, the longer the more neighbours share it: there
 kappa = 2 - own + 3 random, with the shares of `split_cost`. These four numbers are fitted. On the
-complete graph nothing is fitted.
+complete graph nothing is fitted. For push-sum the decay and the shares are those of its own weights
+(`follow_push_sum`); nothing was fitted to it.
+
+Runs of equal luck of the best arm still differ by the luck of the others. An arm with a gap d is
+played n times by the network until n d - S = sqrt(2 L n), where S is the sum of n errors and L is
+about ln t. Near n = 2 L / d^2 the difference of both sides has the slope d / 2, so that S moves n
+by 2 S / d: the standard deviation of n is 2 sigma sqrt(n) / d. Early, an arm cannot deviate by more
+than its n pulls; the two variances are combined as resistors in parallel are. Nothing is fitted.
 """
 
 from __future__ import annotations
@@ -30,8 +37,14 @@ import numpy as np
 from posse.families import Family, clip_means, get_family_name, get_optional, is_contextual
 from posse.networks import Network
 from posse.randomness import FloatArray, IntArray
-from posse.theory.network_costs import compute_decay, split_cost
-from posse.validation import validate_integer, validate_number
+from posse.theory.network_costs import (
+    MERGES,
+    CostShares,
+    compute_decay,
+    follow_push_sum,
+    split_cost,
+)
+from posse.validation import validate_choice, validate_integer, validate_number
 
 KAPPA_BEST = 2.0
 OWN = -1.0  # the change of kappa by the share of own observations in the cost
@@ -42,7 +55,8 @@ NODES = 161  # points at which distribution functions are evaluated
 WIDTH = 7.5  # standard deviations around a mean that these points cover
 # Lucks of the best arm: runs with bad luck matter most, and for quantiles.
 LUCK = np.array([-3.3, -2.7, -2.326, -1.9, -1.5, -1.0, -0.4, 0.3, 1.2, 2.2])
-RUNS = 2000  # equally likely lucks from which means and quantiles are interpolated
+RUNS = 2000  # equally likely lucks from which means are interpolated
+QUANTILE_LUCKS = (200, 100)  # those of the best arm and of the others, for quantiles
 
 
 @dataclass(frozen=True)
@@ -51,12 +65,14 @@ class PredictedRegret:
 
     times: rounds, ascending, the last one is the horizon, (S,)
     mean: the mean over runs of the regret per agent at these rounds, (S,)
-    by_luck: the regret of runs with the lucks `LUCK` of the best arm, (S, 10)
+    by_luck: the mean regret of runs with the lucks `LUCK` of the best arm, (S, 10)
+    spread: the standard deviation of the regret among runs of such a luck, (S, 10)
     """
 
     times: IntArray = field(repr=False)
     mean: FloatArray = field(repr=False)
     by_luck: FloatArray = field(repr=False)
+    spread: FloatArray = field(repr=False)
 
     @property
     def horizon(self) -> int:
@@ -71,11 +87,18 @@ class PredictedRegret:
     def quantile(self, level: float) -> FloatArray:
         """Return the quantile over runs at a level between 0 and 1, at all rounds: (S,).
 
-        The tails are lower than in simulations: runs differ by the luck of the best arm only.
+        Regret among runs of equal luck of the best arm is taken as Gamma distributed, in the
+        approximation of Wilson and Hilferty: the cube of a normal variate.
         """
         level = validate_number("level", level, above=0, below=1)
-        runs = np.stack([np.interp(_lucks(), LUCK, row) for row in self.by_luck])
-        return np.asarray(np.quantile(runs, level, axis=1))
+        best, others = (_list_lucks(count) for count in QUANTILE_LUCKS)
+        quantiles = []
+        for regrets, spreads in zip(self.by_luck, self.spread, strict=True):
+            mean = np.interp(best, LUCK, regrets)[:, None]
+            ratio = np.interp(best, LUCK, spreads / np.maximum(regrets, 1e-300))[:, None]
+            runs = mean * np.maximum(1 - ratio**2 / 9 + others * ratio / 3, 0.0) ** 3
+            quantiles.append(np.quantile(runs, level))
+        return np.array(quantiles)
 
     def __str__(self) -> str:
         low = self.quantile(0.05)[-1]
@@ -95,14 +118,17 @@ class Merge(NamedTuple):
     kappa_best: float
 
 
-def predicted_regret(bandit: Any, network: Network, horizon: int) -> PredictedRegret:
+def predicted_regret(
+    bandit: Any, network: Network, horizon: int, merge: str = "average"
+) -> PredictedRegret:
     """Predict the regret of `Decentralized(ThompsonSampling())` without simulation.
 
     bandit: with fixed means (K,), of a family whose rewards enter its belief linearly and whose
             variance the mean determines: Gaussian, Bernoulli, Poisson, exponential, bounded
     network: static, gossip, failing or user-defined, as for `network_cost`
+    merge: "push-sum" for `PushSum(ThompsonSampling())`, on static networks, directed ones too
 
-    This is a closure and not a theorem: docs/network-price.md shows how far it is from simulations.
+    This is a closure and not a theorem: docs/predicted-regret.md compares it with simulations.
 
     >>> bandit = posse.Bandit.gaussian([0.5] + [0.1] * 16)
     >>> prediction = theory.predicted_regret(bandit, posse.networks.cycle(36), horizon=500)
@@ -111,8 +137,13 @@ def predicted_regret(bandit: Any, network: Network, horizon: int) -> PredictedRe
     """
     horizon = validate_integer("horizon", horizon, at_least=1)
     means = _validate_bandit(bandit)
-    merge = Merge(network.n_agents, compute_decay(network, horizon), _fit_kappa(network))
-    return follow_closure(bandit.family, means, merge)
+    shares: CostShares | None
+    if validate_choice("merge", merge, MERGES) == "push-sum":
+        decay, shares = follow_push_sum(network, horizon)
+    else:
+        decay = compute_decay(network, horizon)
+        shares = split_cost(network)
+    return follow_closure(bandit.family, means, Merge(network.n_agents, decay, _fit_kappa(shares)))
 
 
 def _validate_bandit(bandit: Any) -> FloatArray:
@@ -135,9 +166,8 @@ def _validate_bandit(bandit: Any) -> FloatArray:
     return means
 
 
-def _fit_kappa(network: Network) -> float:
+def _fit_kappa(shares: CostShares | None) -> float:
     """Return kappa of the best arm; without corrections where the shares are not known."""
-    shares = split_cost(network)
     if shares is None:
         return KAPPA_BEST
     return KAPPA_BEST + OWN * shares.own + RANDOM * shares.random
@@ -161,6 +191,7 @@ def follow_closure(family: Any, means: FloatArray, merge: Merge) -> PredictedReg
     counts = np.zeros((len(LUCK), len(values)))  # c
     regret = np.zeros(len(LUCK))
     by_luck = np.empty((len(times), len(LUCK)))
+    spread = np.empty_like(by_luck)
     for step, (start, end) in enumerate(zip(starts, times, strict=True)):
         # the squared weights of what was observed in earlier steps: q
         shares = spent[start - starts[:step]] - spent[start - times[:step]]
@@ -173,7 +204,8 @@ def follow_closure(family: Any, means: FloatArray, merge: Merge) -> PredictedReg
         counts += (end - start) * chosen
         regret += (end - start) * (chosen @ (arms * gaps))
         by_luck[step] = regret
-    return PredictedRegret(times, by_luck @ _luck_shares(), by_luck)
+        spread[step] = _spread_runs(family.variance(values), gaps, n_agents, counts, arms)
+    return PredictedRegret(times, by_luck @ _luck_shares(), by_luck, spread)
 
 
 def _place_steps(horizon: int) -> IntArray:
@@ -200,6 +232,16 @@ def _shift_best(family: Any, values: FloatArray, pulls: FloatArray) -> FloatArra
     estimates = np.tile(values, (len(LUCK), 1))
     estimates[:, -1] = clip_means(family, values[-1] + LUCK * deviation)
     return estimates
+
+
+def _spread_runs(
+    variance: FloatArray, gaps: FloatArray, n_agents: int, counts: FloatArray, arms: IntArray
+) -> FloatArray:
+    """Return the standard deviation of the regret that the luck of bad arms causes: (lucks,)."""
+    late = 4 * variance * counts / n_agents  # of one arm: (gap / N)^2 times 4 sigma^2 N c / gap^2
+    early = (gaps * counts) ** 2
+    either = late * early / np.maximum(late + early, 1e-300)
+    return np.asarray(np.sqrt(either @ arms))
 
 
 def _choose_classes(family: Family, belief: FloatArray, arms: IntArray) -> FloatArray:
@@ -235,13 +277,14 @@ def _place_nodes(family: Any, belief: FloatArray) -> FloatArray:
     return np.sort(quantiles.reshape(len(quantiles), -1), axis=1)
 
 
-def _lucks() -> FloatArray:
-    """Return equally likely lucks, ascending: (RUNS,)."""
+def _list_lucks(count: int) -> FloatArray:
+    """Return equally likely lucks, ascending: (count,)."""
     from scipy.special import ndtri
 
-    return np.asarray(ndtri((np.arange(RUNS) + 0.5) / RUNS))
+    return np.asarray(ndtri((np.arange(count) + 0.5) / count))
 
 
 def _luck_shares() -> FloatArray:
     """Return the weight of each luck in a mean over runs, by linear interpolation."""
-    return np.array([np.interp(_lucks(), LUCK, unit).mean() for unit in np.eye(len(LUCK))])
+    lucks = _list_lucks(RUNS)
+    return np.array([np.interp(lucks, LUCK, unit).mean() for unit in np.eye(len(LUCK))])

@@ -140,3 +140,21 @@ def test_a_stranger_that_can_play_nothing_is_refused(mine, tmp_path):
     players = line_up.choose_players(["dec-TS"]) | strangers.load_players([f"{mine}:Never"], [])
     with pytest.raises(ValueError, match=r"Never can play none of the instances: .*KeyError"):
         Arena(suite.choose_instances("16,23"), players, TINY, tmp_path)
+
+
+def test_every_rival_with_constants_also_plays_tuned():
+    players = line_up.list_players()
+    tuned = {name: player for name, player in players.items() if name.endswith(" (tuned)")}
+    rivals = {
+        player.entrant.rival
+        for player in players.values()
+        if player.entrant.source in (data.CODE, data.ABSTRACT, data.MEMORY)
+    }
+    assert {name.removesuffix(" (tuned)") for name in tuned} == rivals
+    for name, player in tuned.items():
+        rival = players[name.removesuffix(" (tuned)")]
+        assert type(player.algorithm) is type(rival.algorithm)
+        assert player.algorithm != rival.algorithm
+        assert player.entrant.source == data.TUNED
+        assert player.entrant.rival == name  # it has its own row
+        assert "," not in name  # --algorithms separates names by commas

@@ -225,3 +225,27 @@ def test_processes_are_for_much_work_in_plain_python(played):
     (job,) = [job for key, job in played.jobs.items() if key == (16, "UCB-Network")]
     if job.engine == "reference":
         assert choose_workers([(job, 1)]) is None
+
+
+def test_an_even_split_changes_nothing_about_the_others(played, made):
+    """It is shown with its difference, but neither ranked nor part of others' corrections."""
+    with_split = Arena(
+        played.instances,
+        line_up.choose_players([*NAMES, line_up.EVEN_SPLIT]),
+        played.form,
+        played.folder,
+    )
+    with_split.play_missing(threads=1)
+    more = report.build_report(with_split, 1.5, "2 threads")
+    assert [row for row in more.standings if row.algorithm != line_up.EVEN_SPLIT] == list(
+        made.standings
+    )
+    for before, after in zip(made.instances, more.instances, strict=True):
+        rows = {row.algorithm: row for row in after.scoreboard.rows}
+        split = rows.pop(line_up.EVEN_SPLIT)
+        assert rows == {row.algorithm: row for row in before.scoreboard.rows}
+        assert split.rank is None
+        assert split.difference is not None
+        assert split.regret.mean > rows["dec-TS"].regret.mean
+    (row,) = [row for row in more.standings if row.algorithm == line_up.EVEN_SPLIT]
+    assert (row.rank, row.better) == (None, 0)

@@ -172,6 +172,7 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
 
 
+@pytest.mark.long
 def test_processes_that_start_together_compile_once(tmp_path):
     (tmp_path / "doubling.py").write_text("def double(x):\n    return 2 * x\n")
     path = os.pathsep.join([".", *sys.path])  # this source, wherever the tests run

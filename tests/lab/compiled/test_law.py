@@ -42,6 +42,7 @@ ALL_POLICIES = {
     "bayes-ucb": UCB,
     "greedy": GREEDY,
     "rand-ucb": posse.RandUCB(0.3, 2.0),
+    "uniform": posse.Uniform(),
 }
 DYNAMICS = {
     "static": (networks.cycle(6), posse.Decentralized),

@@ -14,6 +14,7 @@ from posse.lab.jobs.scheduler import complete_jobs
 from tests.lab.jobs import working
 
 
+@pytest.mark.long
 def test_processes_of_which_one_is_killed_give_what_one_process_gives(tmp_path, monkeypatch):
     """An algorithm in a file beside, which waits until its process is killed, among the jobs."""
     patient = working.patient(tmp_path, monkeypatch)

@@ -6,6 +6,7 @@ import sys
 import time
 
 import numpy as np
+import pytest
 
 import posse
 from posse.lab.jobs import workers
@@ -40,6 +41,7 @@ EXPERIMENT = posse.Experiment(
 GRID = {"network.agents": [4, 6], "algorithms.dec-TS.learning_rate": [1, 10]}
 
 
+@pytest.mark.long
 def test_killed_in_the_middle_it_computes_only_the_rest(tmp_path, monkeypatch):
     """SIGKILL in the second cell: three parts of the first (4, 4, 2) and one more are there."""
     posse.write_sweep(EXPERIMENT, GRID, tmp_path / "s.toml")

@@ -241,6 +241,7 @@ class CoopUCL(RunningConsensus):
     agent must know N and sigma; any network will do.
 
     prior_mean, prior_sd: the Gaussian prior of the mean of every arm.
+    level: factor of the squared width, above 0; 1 as published, a smaller value explores less.
     sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
     charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
@@ -249,11 +250,13 @@ class CoopUCL(RunningConsensus):
 
     prior_mean: float = 0.0
     prior_sd: float = 1.0
+    level: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         validation.validate_number("prior_mean", self.prior_mean)
         validation.validate_number("prior_sd", self.prior_sd, above=0)
+        validation.validate_number("level", self.level, above=0)
 
     def build_index(self, problem: Problem) -> ConsensusIndex:
         """Return the index in which the prior counts as d/N observations of mu_0."""
@@ -263,9 +266,9 @@ class CoopUCL(RunningConsensus):
         return ConsensusIndex(weight * self.prior_mean, weight, 1.0, np.zeros(problem.n_agents))
 
     def index_scale(self, problem: Problem, t: int) -> float:
-        """Return (sigma z_t)^2 / N, where z_t is the Gaussian quantile."""
+        """Return level (sigma z_t)^2 / N, where z_t is the Gaussian quantile."""
         from scipy.special import ndtri
 
         score = -ndtri(1 / (math.sqrt(2 * math.pi * math.e) * t))
         sigma = noise_scale(problem.family, self.sigma)
-        return float((sigma * score) ** 2 / problem.n_agents)
+        return float(self.level * (sigma * score) ** 2 / problem.n_agents)

@@ -60,6 +60,8 @@ class DistUCB(ForcedStart):
 
     index: "published", or "kl" for the family's own.
     sigma: the sub-Gaussian constant of rewards in the published index; None takes the bandit's.
+    level: factor of both logarithms in the index, above 0; 1 as published, a smaller value explores
+        less.
     charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
 
@@ -67,10 +69,12 @@ class DistUCB(ForcedStart):
     source: ClassVar[str] = "code"
 
     index: Literal["published", "kl"] = "published"
+    level: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         validation.validate_choice("index", self.index, INDICES)
+        validation.validate_number("level", self.level, above=0)
 
     @classmethod
     def example(cls) -> Self:
@@ -89,8 +93,8 @@ class DistUCB(ForcedStart):
         """Return the squared published bonus, or the level of kl, times |A_i| n."""
         log = math.log(t)
         if self.index == "kl":
-            return 3.03 * (log + 3 * math.log(log)) / 2
-        return (2 * noise_scale(problem.family, self.sigma) * 1.01) ** 2 * 3 * log
+            return self.level * 3.03 * (log + 3 * math.log(log)) / 2
+        return self.level * (2 * noise_scale(problem.family, self.sigma) * 1.01) ** 2 * 3 * log
 
     def init(self, problem: Problem) -> TrackingState:
         """Start without observations."""

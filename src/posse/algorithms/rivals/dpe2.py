@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import check_fixed_links, hop_distances
@@ -65,10 +66,17 @@ class DPE2:
     once, over all its links. The paper proves a regret of the whole network of sum_k gap_k /
     kl(mean_k, best) ln T to leading order, that of a single agent (Lai and Robbins), and finitely
     many messages in expectation.
+
+    level: factor of ln t + 4 ln ln t, above 0; 1 as published, a smaller value explores less.
     """
 
     name: ClassVar[str] = "dpe2"
     source: ClassVar[str] = "code"
+
+    level: float = 1.0
+
+    def __post_init__(self) -> None:
+        validation.validate_number("level", self.level, above=0)
 
     def check_problem(self, problem: Problem) -> None:
         """Refuse a network that changes or is disconnected, and a family without a divergence."""
@@ -135,7 +143,7 @@ class DPE2:
         if not renewed.any():
             return replace(state, renewed=renewed)
         # ln ln t is negative or undefined for t <= 2
-        level = math.log(t) + 4 * math.log(math.log(t)) if t > 2 else 0.0
+        level = self.level * (math.log(t) + 4 * math.log(math.log(t))) if t > 2 else 0.0
         means = state.means
         finite_means = np.where(np.isfinite(means), means, 0.0)
         index = kl_ucb(state.problem.family, finite_means, state.counts, level)

@@ -49,6 +49,7 @@ class FollowYourLeader(ReceivedIndex):
 
     index: "published", or "kl" for the largest q with m kl(x, q) <= ln t of the bandit's family.
     sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
+    level: factor of ln t in the index, above 0; 1 as published, a smaller value explores less.
     """
 
     name: ClassVar[str] = "follow-your-leader"

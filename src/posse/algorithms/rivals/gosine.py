@@ -66,6 +66,7 @@ class GosInE:
 
     index: "published", or "kl" for the family's own.
     sigma: the sub-Gaussian constant of rewards in the published index; None takes the bandit's.
+    level: factor of ln t in the index, above 0; 1 as published, a smaller value explores less.
     """
 
     name: ClassVar[str] = "gosine"
@@ -73,9 +74,11 @@ class GosInE:
 
     index: Literal["published", "kl"] = "published"
     sigma: float | None = None
+    level: float = 1.0
 
     def __post_init__(self) -> None:
         validation.validate_choice("index", self.index, INDICES)
+        validation.validate_number("level", self.level, above=0)
         if self.sigma is not None:
             validation.validate_number("sigma", self.sigma, above=0)
 
@@ -94,9 +97,10 @@ class GosInE:
 
     def index_scale(self, problem: Problem, t: int) -> float:
         """Return the squared published bonus, or the level of kl, times n."""
+        level = self.level * math.log(t)
         if self.index == "kl":
-            return math.log(t)
-        return (2 * noise_scale(problem.family, self.sigma)) ** 2 * 4 * math.log(t)
+            return level
+        return (2 * noise_scale(problem.family, self.sigma)) ** 2 * 4 * level
 
     def init(self, problem: Problem) -> GossipState:
         """Start without observations."""

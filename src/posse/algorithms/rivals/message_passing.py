@@ -304,14 +304,17 @@ class ReceivedIndex:
     """Play the largest index of the m observations received, with mean x; new arms come first.
 
     "published": x + sqrt(c sigma^2 ln t / m) with the source's c (`bonus_constant`); "kl": the
-    largest q with m kl(x, q) <= ln t of the bandit's family, which needs no c.
+    largest q with m kl(x, q) <= ln t of the bandit's family, which needs no c. `level` is a factor
+    of ln t in both.
     """
 
     index: Literal["published", "kl"] = "published"
     sigma: float | None = None
+    level: float = 1.0
 
     def __post_init__(self) -> None:
         validation.validate_choice("index", self.index, ("published", "kl"))
+        validation.validate_number("level", self.level, above=0)
         if self.sigma is not None:
             validation.validate_number("sigma", self.sigma, above=0)
             if self.index == "kl":
@@ -336,9 +339,13 @@ class ReceivedIndex:
         else:
             noise_scale(problem.family, self.sigma)
 
+    def index_level(self, t: int) -> float:
+        """Return the level of the index in round t, ln t as published."""
+        return self.level * math.log(t)
+
     def compute_indices(self, state: ReceivedState, t: int) -> FloatArray:
         """Compute the index of every arm in round t, infinite for a new arm: (R, N, K)."""
-        level = math.log(t)
+        level = self.index_level(t)
         is_received = state.counts > 0
         if self.index == "kl":
             return kl_ucb(state.problem.family, state.means, state.counts, level)

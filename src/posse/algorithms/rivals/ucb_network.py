@@ -42,6 +42,7 @@ class UCBNetwork(ForcedReceivedIndex):
     hops: how far an observation travels, 1 or more; "diameter" or None: without a limit.
     index: "published", or "kl" for the largest q with m kl(x, q) <= ln t of the bandit's family.
     sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
+    level: factor of ln t in the index, above 0; 1 as published, a smaller value explores less.
     charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
 

@@ -16,6 +16,7 @@ from posse.lab.arena.report_data import MARKS as MARKS
 from posse.lab.arena.report_data import MEMORY as MEMORY
 from posse.lab.arena.report_data import OURS as OURS
 from posse.lab.arena.report_data import PAPER as PAPER
+from posse.lab.arena.report_data import TUNED as TUNED
 from posse.lab.arena.report_data import YOURS as YOURS
 from posse.lab.arena.report_data import ArenaReport as ArenaReport
 from posse.lab.arena.report_data import InstanceReport as InstanceReport

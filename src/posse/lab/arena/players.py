@@ -25,12 +25,31 @@ from posse.serialization import encode
 from posse.serialization.encode import find_repr_only
 
 REFERENCE = "dec-TS"
+EVEN_SPLIT = "uniform"  # learns nothing; no algorithm should be worse
 RECORDED_ROUNDS = 24  # of a curve
 KEEP = ("means", "messages")
 KEEP_WITH_CONTEXTS = (
     "agents",
     "messages",
 )  # means would be those of every visit, too many to store
+
+
+# Rivals with tuned constants: the best of the grids of `studies/lab_tuned_rivals.py` on instances
+# that the arena does not rank.
+TUNED_RIVALS: dict[str, Any] = {
+    "coop-UCB": algorithms.CoopUCB(exploration=0.003),
+    "coop-UCB2": algorithms.CoopUCB2(exploration=0.1),
+    "coop-UCL": algorithms.CoopUCL(level=0.3),
+    "DDUCB": algorithms.DDUCB(exploration=0.05, variant="practical"),
+    "UCB-Network": algorithms.UCBNetwork(index="kl", level=0.003),
+    "CO-UCB": algorithms.UCBNetwork("diameter", index="kl", level=0.3),
+    "Follow Your Leader": algorithms.FollowYourLeader(level=0.02),
+    "ComEx": algorithms.ComEx(level=0.1),
+    "Coop-SE": algorithms.CoopSE(index="gaussian", exploration=0.2),
+    "Dist-UCB": algorithms.DistUCB(index="kl", level=0.01),
+    "GosInE": algorithms.GosInE(level=0.05),
+    "DPE2": algorithms.DPE2(level=0.1),
+}
 
 
 @dataclass(frozen=True)
@@ -53,10 +72,12 @@ class Player:
 
 def list_players(kind: str = PLAIN) -> dict[str, Player]:
     """List all algorithms of a suite by name, in the order of the legend."""
-    # The order is that of legends and tables: the paper's, baselines, rivals, ours, bounds.
+    # The order is that of legends and tables: the paper's, baselines, rivals, tuned ones, ours,
+    # bounds.
     ts = policies.ThompsonSampling()
     bayes_ucb = policies.BayesUCB()
     rand_ucb = policies.RandUCB()
+    even_split = _make_player(EVEN_SPLIT, algorithms.Isolated(policies.Uniform()), data.BOUND)
     if kind == CONTEXTS:
         players = [
             _make_player(REFERENCE, algorithms.Decentralized(ts), data.PAPER),
@@ -70,6 +91,7 @@ def list_players(kind: str = PLAIN) -> dict[str, Player]:
             _make_player("PushSum TS", algorithms.PushSum(ts), data.OURS),
             _make_player("centralized TS", algorithms.Centralized(ts), data.BOUND),
             _make_player("centralized LinUCB", algorithms.LinUCB(data="all"), data.BOUND),
+            even_split,
         ]
         return {player.name: player for player in players}
     players = [
@@ -89,11 +111,16 @@ def list_players(kind: str = PLAIN) -> dict[str, Player]:
         *_make_versions("Dist-UCB", algorithms.DistUCB),
         *_make_versions("GosInE", algorithms.GosInE),
         _make_player("DPE2", algorithms.DPE2()),
+        *(
+            _make_player(f"{name} (tuned)", rival, data.TUNED)
+            for name, rival in TUNED_RIVALS.items()
+        ),
         _make_player("dec-RandUCB", algorithms.Decentralized(rand_ucb), data.OURS),
         _make_player("Tree TS", algorithms.Tree(ts), data.OURS),
         _make_player("Tree RandUCB", algorithms.Tree(rand_ucb), data.OURS),
         _make_player("PushSum TS", algorithms.PushSum(ts), data.OURS),
         _make_player("centralized TS", algorithms.Centralized(ts), data.BOUND),
+        even_split,
     ]
     return {player.name: player for player in players}
 

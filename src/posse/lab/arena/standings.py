@@ -17,8 +17,9 @@ import numpy as np
 
 from posse.bandits import ContextualBandit
 from posse.lab import statistics as stats
-from posse.lab.arena.players import REFERENCE
+from posse.lab.arena.players import EVEN_SPLIT, REFERENCE
 from posse.lab.arena.report_data import (
+    TUNED,
     ArenaProvenance,
     ArenaReport,
     Entrant,
@@ -202,6 +203,7 @@ def build_report(arena: Arena, seconds: float, machine: str) -> ArenaReport:
     """Build the whole report of an arena that was played."""
     outcomes = [_score_instance(arena, instance) for instance in arena.instances]
     scoreboards = adjust_scoreboards([outcome.scoreboard for outcome in outcomes])
+    scoreboards = _compare_even_split(scoreboards, outcomes)
     outcomes = [
         replace(outcome, scoreboard=adjusted)
         for outcome, adjusted in zip(outcomes, scoreboards, strict=True)
@@ -236,7 +238,7 @@ def _score_instance(arena: Arena, instance: Instance) -> _InstanceOutcome:
     versions = _choose_versions(arena, regrets)
     ranked = [name for name in versions.values() if arena.players[name].entrant.ranked]
     pairs = adjust_pairs(compare_pairs(regrets, combinations(ranked, 2)))
-    others = [name for name in results if name != REFERENCE]
+    others = [name for name in results if name not in (REFERENCE, EVEN_SPLIT)]
     board = build_scoreboard(
         results,
         reference=REFERENCE,
@@ -249,6 +251,32 @@ def _score_instance(arena: Arena, instance: Instance) -> _InstanceOutcome:
         bound = lai_robbins_bound(instance, means, arena.form.horizon(instance))
     curves = [_measure_curve(name, result) for name, result in results.items()]
     return _InstanceOutcome(instance, board, versions, regrets, curves, bound)
+
+
+def _compare_even_split(
+    scoreboards: Sequence[Scoreboard], outcomes: Sequence[_InstanceOutcome]
+) -> list[Scoreboard]:
+    """Compare the even split with the reference, in a family of claims of its own.
+
+    Nobody doubts that it is worse, and its p-values must not change those of the algorithms.
+    """
+    pairs = [
+        pair
+        for outcome in outcomes
+        if EVEN_SPLIT in outcome.regrets
+        for pair in compare_pairs(outcome.regrets, [(EVEN_SPLIT, REFERENCE)])
+    ]
+    adjusted = iter(adjust_pairs(pairs))
+    return [
+        replace(
+            board,
+            rows=[
+                row.compare_with(next(adjusted)) if row.algorithm == EVEN_SPLIT else row
+                for row in board.rows
+            ],
+        )
+        for board in scoreboards
+    ]
 
 
 def _choose_versions(arena: Arena, regrets: Mapping[str, FloatArray]) -> dict[str, str]:
@@ -312,6 +340,11 @@ def write_notes(arena: Arena, outcomes: Sequence[_InstanceOutcome]) -> list[str]
         "instances that both of a pair can play, with the same correction over all pairs.",
         *_notes_of_suite(outcomes),
     ]
+    if any(player.entrant.source == TUNED for player in arena.players.values()):
+        sentences.append(
+            "The constants of tuned rivals had the lowest mean regret on other instances; tails "
+            "played no part in the choice. Other algorithms were not tuned."
+        )
     if runs < 1000:
         sentences.append(
             "What goes wrong once in hundreds of runs is in no interval unless a run met it: who "
@@ -339,10 +372,12 @@ def _notes_of_suite(outcomes: Sequence[_InstanceOutcome]) -> list[str]:
             "Regret is against the best arm for the context of the visit; no lower bound is shown.",
             "centralized TS and LinUCB hear everything at once and are no decentralized "
             "algorithms: not ranked. Federated LinUCB talks to a server, whatever the network.",
+            "uniform is an even split, which learns nothing: not ranked, for scale.",
         ]
     return [
         "Where an algorithm has two indices, published and KL, the better one of the instance is "
         "ranked; choosing it by the same runs flatters it a little.",
         "Lai-Robbins over N is a limit for long horizons: at a finite one regret may lie below.",
         "centralized TS hears everything at once and is no decentralized algorithm: not ranked.",
+        "uniform is an even split, which learns nothing: not ranked, for scale.",
     ]

@@ -6,7 +6,6 @@ first part without one. A `KernelPlan` holds the names of the kernels and the nu
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,12 +79,12 @@ def _plan_observations(simulation: Simulation) -> dict[str, Any]:
 
 
 def observation_level(simulation: Simulation, t: int) -> float:
-    """Return the level of the index in round t: ln t, times the squared width if it has one."""
+    """Return the level of the index in round t, times the squared width if it has one."""
     algorithm: Any = simulation.algorithm
     if isinstance(algorithm, algorithms.CoopSE):
         return 0.0
     family = simulation.bandit.family
-    level = math.log(t)
+    level: float = algorithm.index_level(t)
     if algorithm.index != "kl":
         return float(algorithm.bonus_constant * noise_scale(family, algorithm.sigma) ** 2 * level)
     return 2.0 * noise_scale(family, None) ** 2 * level if _has_width(simulation) else level
@@ -160,6 +159,7 @@ POLICY_KERNELS = {
     policies.BayesUCB: "choose_bayes_ucb",
     policies.Greedy: "choose_greedy",
     policies.RandUCB: "choose_rand_ucb",
+    policies.Uniform: "choose_uniform",
 }
 MERGE_KERNELS = {Static: "merge_static", Gossip: "merge_gossip", LinkFailure: "merge_failing"}
 PUSH_KERNELS = {
@@ -292,6 +292,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
     rate = algorithm.resolve_learning_rate(simulation.build_problem(1))
     policy = POLICY_KERNELS[type(algorithm.policy)]
     lazy = isinstance(algorithm.policy, policies.ThompsonSampling)
+    ignores_belief = isinstance(algorithm.policy, policies.Uniform)  # one kernel for all posteriors
     merge = MERGE_KERNELS[type(network.dynamics)]
     shared = False
     store = 0
@@ -320,7 +321,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         rate = rate / network.n_agents
     return {
         "merge": merge,
-        "choose": f"{policy}_{posterior}",
+        "choose": policy if ignores_belief else f"{policy}_{posterior}",
         "choose_eagerly": f"{policy}_eagerly_{posterior}" if lazy else "choose_nothing",
         "posterior": posterior,
         "prior": (float(count), float(total)),

@@ -47,34 +47,44 @@ def simulate_block(
     # `prepare` is optional: it starts a round, as the messages of GosInE do.
     prepare = getattr(algorithm, "prepare", None)
     for t in range(1, (rounds or s.horizon) + 1):
-        contexts = environment.begin_round(t)
-        context_arguments = {"contexts": contexts} if s.reads_contexts else {}
-        state = prepare(state, t, to_policy) if prepare else state
-        chosen = algorithm.choose(state, t, to_policy, **context_arguments)
-        arms = _validate_arms(algorithm, chosen, problem)  # (R, N)
-        cells, rewards, weights = environment.play_round(t, arms)
-        # Agents choose, then observe, then exchange messages by W(t): one round of Algorithm 1.
-        if delayed is None:
-            state = algorithm.learn(state, arms, rewards, weights, **context_arguments)
-        else:
-            arrivals = delayed.collect_arrivals(t, arms, rewards, **context_arguments)
-            state = algorithm.learn_delayed(state, arms, arrivals, weights)
-        recorder.record_round(t, cells, state, weights)
+        try:
+            contexts = environment.begin_round(t)
+            context_arguments = {"contexts": contexts} if s.reads_contexts else {}
+            state = prepare(state, t, to_policy) if prepare else state
+            chosen = algorithm.choose(state, t, to_policy, **context_arguments)
+            arms = _validate_arms(algorithm, chosen, problem, runs)  # (R, N)
+            cells, rewards, weights = environment.play_round(t, arms)
+            # Agents choose, then observe, then exchange messages by W(t): a round of Algorithm 1.
+            if delayed is None:
+                state = algorithm.learn(state, arms, rewards, weights, **context_arguments)
+            else:
+                arrivals = delayed.collect_arrivals(t, arms, rewards, **context_arguments)
+                state = algorithm.learn_delayed(state, arms, arrivals, weights)
+            recorder.record_round(t, cells, state, weights)
+        except Exception as error:  # often of a user's own algorithm, family or graph
+            error.add_note(f"(in round {t}, {_name_runs(runs)}, {type(algorithm).__name__})")
+            raise
         advance(len(runs))
     return recorder.to_block()
 
 
-def _validate_arms(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.intp]:
+def _name_runs(runs: Sequence[int]) -> str:
+    return f"run {runs[0]}" if len(runs) == 1 else f"runs {runs[0]} to {runs[-1]} side by side"
+
+
+def _validate_arms(
+    algorithm: Any, arms: Any, problem: Problem, runs: Sequence[int]
+) -> NDArray[np.intp]:
     """Validate the arms (R, N) that an algorithm chose; a user-defined one may return anything."""
     array = np.asarray(arms)
     shape = (problem.n_runs, problem.n_agents)
     n_arms = problem.n_arms
-    whole = array.shape == shape and np.issubdtype(array.dtype, np.integer)
-    if not whole or array.min() < 0 or array.max() >= n_arms:
-        raise ValueError(
-            f"algorithm {type(algorithm).__name__} must choose whole numbers from 0 to "
-            f"{n_arms - 1} in shape {shape} (runs, agents), got {array.dtype} {array.shape}"
-        )
+    must = f"algorithm {type(algorithm).__name__} must choose whole numbers from 0 to {n_arms - 1}"
+    if array.shape != shape or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"{must} in shape {shape} (runs, agents), got {array.dtype} {array.shape}")
+    if array.min() < 0 or array.max() >= n_arms:
+        (row, agent) = np.argwhere((array < 0) | (array >= n_arms))[0]
+        raise ValueError(f"{must}, got {array[row, agent]} for agent {agent} in run {runs[row]}")
     return array.astype(np.intp, copy=False)
 
 

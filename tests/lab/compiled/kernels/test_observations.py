@@ -35,8 +35,8 @@ INDEXED = {
     "of two hops": posse.UCBNetwork(2, sigma=0.6),
     "CO-UCB": posse.UCBNetwork("diameter", index="kl"),
     "FYL": posse.FollowYourLeader(index="kl"),
-    "FYL published": posse.FollowYourLeader(sigma=0.6),
-    "ComEx": posse.ComEx(index="kl"),
+    "FYL published": posse.FollowYourLeader(sigma=0.6, level=0.3),
+    "ComEx": posse.ComEx(index="kl", level=0.4),
     "ComEx published": posse.ComEx(1.5, sigma=0.4),
 }
 

@@ -1,4 +1,4 @@
-"""Kernels of the index policies Bayes-UCB and Greedy: the largest index, ties at random.
+"""Kernels of Bayes-UCB and Greedy (the largest index, ties at random) and of Uniform.
 
 Bayes-UCB needs the arm with the largest posterior quantile, not the quantiles. Cheap bounds of the
 tails exclude most arms, approximate normal scores with bounded errors most of the others, and
@@ -53,7 +53,7 @@ def play_best(scores, stream, agent, t, run, key0, key1):
 
 @helper
 def _play_any(scores, stream, agent, t, run, key0, key1):
-    """Return a random arm, since every index is the same end of the range."""
+    """Return a random arm: no index differs from another, or none matters."""
     for k in range(scores.size):
         scores[k] = 0.0
     return play_best(scores, stream, agent, t, run, key0, key1)
@@ -305,6 +305,19 @@ def _greedy_kernel_of(name, posterior):
             agent = i - slot * n_agents
             run = first_run + slot
             arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
+
+
+@kernel(CHOOSE, name="choose_uniform", **KERNEL)
+def choose_uniform(
+    state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
+    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Choose any arm, whatever the belief."""
+    scores = scratch[:n_arms]
+    for i in range(lo, hi):
+        slot = i // n_agents
+        agent = i - slot * n_agents
+        arms[i] = _play_any(scores, stream, agent, t, first_run + slot, key0, key1)
 
 
 def _bayes_ucb_kernel_of(name, posterior):

@@ -19,6 +19,7 @@ from posse.lab.arena import (
     MEMORY,
     OURS,
     PAPER,
+    TUNED,
     YOURS,
     ArenaReport,
     InstanceReport,
@@ -76,6 +77,7 @@ SOURCE_MARKS = {
     CODE: SourceMark("square", "rival"),
     ABSTRACT: SourceMark("square", "rival", "‡"),
     MEMORY: SourceMark("square", "rival", "†"),
+    TUNED: SourceMark("square", "rival"),
     BOUND: SourceMark("circle", "floor"),
     YOURS: SourceMark("star", "yours"),
 }
