@@ -11,6 +11,7 @@ import numpy as np
 
 from posse import families
 from posse.contexts import Contexts
+from posse.live.agent.measures import Metric
 from posse.live.config.agent_settings import AgentSettings
 from posse.live.config.experiment_settings import ExperimentSettings
 from posse.live.exchange import Origins
@@ -20,6 +21,9 @@ from simulation.bits import CONTEXT_BITS, MOST_BITS, highest_reward
 LIAR = "z"
 PLENTY = MessageLimits(1e9, 1e12)
 CONTEXT = {"member": "flag"}  # of visitors, in schedules with contexts
+HOLDOUT = 0.3  # of decisions, in schedules with measures
+CONTROL = "red"
+METRICS = (Metric("cost", (0.0, 1.0)), Metric("latency", (0.0, 1.0), "higher", 0.9))
 QUIET = 60.0  # seconds in place of a day
 GRACE = 6  # ticks
 
@@ -81,6 +85,7 @@ def settings_of(
     operators: tuple[str, ...] = (),
     half_life: float | None = None,
     contexts: bool = False,
+    measures: bool = False,
 ) -> AgentSettings:
     """The settings of an agent, as its agent.toml would give them."""
     tables = {
@@ -96,6 +101,9 @@ def settings_of(
             # which must not be shorter than the window, and is for those that close
             remember=None if window is None or remember is None else max(window, remember),
             half_life=half_life,
+            holdout=HOLDOUT if measures else None,
+            control_arm=CONTROL if measures else None,
+            metrics=METRICS if measures else (),
         )
         for experiment, arms in experiments
     }

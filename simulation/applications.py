@@ -109,7 +109,8 @@ def repeat_requests(world: World, site: Site, key: Key) -> None:
         return
     outcome = world.give_reward(site, key, 12345.0)
     late = SupersededReward if record.superseded else LateReward
-    expected = SupersededReward if dropped else late if record.silent else Conflict
+    too_late = record.silent and not record.cancelled
+    expected = SupersededReward if dropped else late if too_late else Conflict
     if isinstance(outcome, RewardOutcome | ValueError) and type(outcome) is not expected:
         raise Violation(f"{site.name} answered {outcome!r} to another reward of {record}")
 

@@ -5,7 +5,9 @@ Every second bit stays free, so a reward that counts twice shows as a bit that n
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from operator import add
 
 from posse.live.exchange import PER_UNIT
 from posse.live.store import DecisionRecord
@@ -49,8 +51,10 @@ def sums_of_decision(record: DecisionRecord) -> Sums:
 
     One that was counted from the start has the reward assumed for it until it is rewarded; any
     other counts when it is final.  One that is final without a reward, or superseded, is not
-    closed.
+    closed.  One in a holdout is no evidence about its arm.
     """
+    if record.holdout:
+        return 0, 0, 0, 0
     final = record.closed is not None and record.reward is not None and not record.superseded
     if record.assumed is None and not final:
         return 0, 0, 0, 0
@@ -58,6 +62,33 @@ def sums_of_decision(record: DecisionRecord) -> Sums:
     assert reward is not None
     power = int(reward * PER_UNIT)
     return power, power * final, PER_UNIT * final, PER_UNIT
+
+
+def side_cells_of_decision(record: DecisionRecord, bits: int) -> dict[tuple[str, ...], Sums]:
+    """What a decision adds to side rows: its final reward to a bucket, and its metrics."""
+    cells: dict[tuple[str, ...], Sums] = {}
+    final = record.closed is not None and record.reward is not None and not record.superseded
+    if record.uplift is not None and final:
+        assert record.reward is not None
+        square = (record.reward / highest_reward(bits)) ** 2
+        cell = (int(record.reward * PER_UNIT), int(square * PER_UNIT), PER_UNIT)
+        number = record.uplift
+        name = f"control {-1 - number}" if number < 0 else f"bandit {number}"
+        cells["uplift", name] = cell
+    for metric, value in json.loads(record.metrics or "{}").items():
+        cell = (int(value * PER_UNIT), int(value * value * PER_UNIT), PER_UNIT)
+        cells["metric", metric, record.arm] = cell
+    return cells
+
+
+def add_cells(
+    one: Mapping[tuple[str, ...], Sums], other: Mapping[tuple[str, ...], Sums]
+) -> dict[tuple[str, ...], Sums]:
+    """The sum of side rows, name by name."""
+    total = dict(one)
+    for name, cell in other.items():
+        total[name] = tuple(map(add, total[name], cell)) if name in total else cell
+    return total
 
 
 def marks_in(experiment: str, arm: str, sums: Sums) -> set[Mark]:

@@ -168,6 +168,8 @@ class Connection(sqlite3.Connection):
         cursor = work()
         if sql.startswith("PRAGMA synchronous="):
             disk.full_sync = sql.endswith("FULL")
+        if sql.startswith("PRAGMA wal_checkpoint"):
+            disk.synced = min(disk.synced, disk.log_size())
         if sql == "COMMIT":
             grown = disk.log_size()
             if disk.fault == "torn" and disk.countdown < 0 and grown > size:

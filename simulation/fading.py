@@ -26,8 +26,8 @@ HALF_LIFE = 500.0  # seconds: no clock comes to be an epoch ahead by the ticks o
 STRIDE = 15.0
 EPOCHS = 3  # at most, in one schedule
 # a clock that is years ahead at a start is believed (docs/live.md), and what a liar said of an
-# epoch is read differently by clocks that differ
-LEFT_OUT = "clock", "lie"
+# epoch is read differently by clocks that differ; of an erased decision nobody knows the weight
+LEFT_OUT = "clock", "lie", "erase"
 
 
 def fading_plan_of(seed: int, exchange: str) -> Plan:
@@ -45,6 +45,7 @@ def fading_plan_of(seed: int, exchange: str) -> Plan:
         remember=None,
         half_life=HALF_LIFE,
         contexts=False,
+        measures=False,
     )
 
 

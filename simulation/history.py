@@ -14,7 +14,16 @@ from typing import Any, NamedTuple
 
 from posse.live.controls.controls import Controls
 from posse.live.store import DecisionRecord
-from simulation.bits import CLOSED, Mark, Sums, marks_in, nth_bit, sums_of_decision
+from simulation.bits import (
+    CLOSED,
+    Mark,
+    Sums,
+    add_cells,
+    marks_in,
+    nth_bit,
+    side_cells_of_decision,
+    sums_of_decision,
+)
 
 
 class Violation(Exception):
@@ -29,6 +38,7 @@ class KnownDecision:
     flushed: bool = False  # whether a power failure leaves it
     made: float = 0.0  # by the clock that never jumps
     doubtful: bool = False  # whether the power failed while its experiment was not run
+    before: DecisionRecord | None = None  # as a power failure may leave it, before its activation
 
 
 Key = tuple[str, str]  # experiment and id of a decision
@@ -39,6 +49,7 @@ class GivenReward(NamedTuple):
 
     reward: float
     final: bool
+    assumed: float | None = None  # with which an inactive decision began to count
 
 
 class Expiry(NamedTuple):
@@ -48,16 +59,41 @@ class Expiry(NamedTuple):
     superseded: bool = False  # whether its decision was, when the window ended
 
 
+class Activation(NamedTuple):
+    """An inactive decision that may have been activated, and the reward assumed for it then."""
+
+    assumed: float | None
+
+
+class Cancellation(NamedTuple):
+    """A decision that may have been cancelled."""
+
+
+class Measurement(NamedTuple):
+    """Metrics that may have been taken in, and with which an inactive decision began to count."""
+
+    metrics: str
+    assumed: float | None
+
+
+class Erasure(NamedTuple):
+    """A decision that may have been deleted."""
+
+
+Outcome = GivenReward | Expiry | Activation | Cancellation | Measurement | Erasure
+
+
 @dataclass
 class Memory:
     """What the disk of one agent must hold."""
 
     decisions: dict[Key, KnownDecision] = field(default_factory=dict)
     # what a process that ended, or a disk that failed, may have done
-    maybe: dict[Key, list[GivenReward | Expiry]] = field(default_factory=dict)
+    maybe: dict[Key, list[Outcome]] = field(default_factory=dict)
     # what decisions that are no longer kept have added
     forgotten: frozenset[Mark] = frozenset()
     gone: dict[tuple[str, str], Sums] = field(default_factory=dict)
+    gone_cells: dict[str, dict[tuple[str, ...], Sums]] = field(default_factory=dict)
     power_failed: bool = False  # since it was last seen what the disk remembers
     # of each commit in which a process ended, its decisions (None) and rewards: all or nothing
     turns: list[list[tuple[Key, float | None]]] = field(default_factory=list)
@@ -65,6 +101,7 @@ class Memory:
     since: set[Key] = field(default_factory=set)  # decisions rewarded since the disk was set back
     # decisions that were not final in that copy, the last of them if they are no longer kept
     copied: dict[Key, DecisionRecord | None] = field(default_factory=dict)
+    shared: frozenset[int] = frozenset()  # incarnations that a clone of the disk may write too
 
     def note_control(self, experiment: str, controls: Controls) -> None:
         """What is pinned and paused is on disk: nothing older comes back."""
@@ -74,16 +111,17 @@ class Memory:
     def copy_memory(self) -> Memory:
         """As it is now, for a copy of the disk."""
         maybe = {key: list(outcomes) for key, outcomes in self.maybe.items()}
-        forgotten = (self.forgotten, dict(self.gone))
+        forgotten = (self.forgotten, dict(self.gone), dict(self.gone_cells))
         turns = list(self.turns)
         fields = dict(self.decisions), maybe, *forgotten, self.power_failed, turns
-        return Memory(*fields, dict(self.controls), set(self.since), dict(self.copied))
+        return Memory(*fields, dict(self.controls), set(self.since), dict(self.copied), self.shared)
 
     def mark_flushed(self) -> None:
         """All of it is on disk."""
         for key, decision in self.decisions.items():
-            if not decision.flushed:
-                self.decisions[key] = replace(decision, flushed=True)
+            if not decision.flushed or (decision.before and not decision.doubtful):
+                before = decision.before if decision.doubtful else None
+                self.decisions[key] = replace(decision, flushed=True, before=before)
 
     def marks_of_rewards(self, experiments: Container[str]) -> frozenset[Mark]:
         """The rewards of some experiments that were counted here."""
@@ -95,15 +133,25 @@ class Memory:
                 )
         return frozenset(mark for mark in marks if mark[0] in experiments)
 
-    def forget_decision(self, key: Key, record: DecisionRecord) -> None:
+    def forget_decision(self, key: Key, record: DecisionRecord, bits: int) -> None:
         """A decision is no longer kept; its evidence is."""
         place = (key[0], record.arm)
         sums = sums_of_decision(record)
-        if key in self.copied:
+        if key in self.copied or record.incarnation in self.shared:
             self.copied[key] = record
         self.forgotten |= marks_in(*place, sums)
         before = self.gone.get(place, (0, 0, 0, 0))
         self.gone[place] = tuple(map(add, before, sums))
+        cells = side_cells_of_decision(record, bits)
+        self.gone_cells[key[0]] = add_cells(self.gone_cells.get(key[0], {}), cells)
+
+    def sum_side_cells(self, experiment: str, bits: int) -> dict[tuple[str, ...], Sums]:
+        """What all decisions of an experiment have added to side rows."""
+        cells = self.gone_cells.get(experiment, {})
+        for (name, _), decision in self.decisions.items():
+            if name == experiment:
+                cells = add_cells(cells, side_cells_of_decision(decision.record, bits))
+        return cells
 
     def sum_by_arm(self, experiment: str) -> dict[str, Sums]:
         """What all decisions of an experiment have added up to."""

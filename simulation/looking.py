@@ -17,7 +17,18 @@ from simulation.bits import (
     marks_of,
     sums_of_decision,
 )
-from simulation.history import Expiry, GivenReward, Key, KnownDecision, Violation
+from simulation.history import (
+    Activation,
+    Cancellation,
+    Erasure,
+    Expiry,
+    GivenReward,
+    Key,
+    KnownDecision,
+    Measurement,
+    Outcome,
+    Violation,
+)
 
 if TYPE_CHECKING:
     from simulation.world import Site, World
@@ -32,7 +43,8 @@ def compare_disk(world: World, site: Site, complete: bool = False) -> None:
     for key in [*memory.decisions, *(k for k in memory.maybe if k not in memory.decisions)]:
         decision = memory.decisions.get(key)
         if key[0] not in running:
-            unsure = decision and memory.power_failed and not decision.flushed
+            settled = decision and decision.flushed and decision.before is None
+            unsure = decision and memory.power_failed and not settled
             after[key] = replace(decision, doubtful=True) if decision and unsure else decision
             continue
         record = running[key[0]].store.find_decision(key[1])
@@ -74,6 +86,9 @@ def _check_record(
         world.history.note_acknowledged(key, record)
         return KnownDecision(record, made=site.steady)
     if record is None:
+        if any(isinstance(outcome, Erasure) for outcome in maybe or ()):
+            forget_erased(world, site, key, decision.record)
+            return None
         open_ = decision.record.settled is None
         if open_ and (decision.doubtful or (site.memory.power_failed and not decision.flushed)):
             return None
@@ -83,14 +98,19 @@ def _check_record(
                 last = apply_outcome(last, outcome, site.clock)
         if is_old(world, site, decision) and last.closed is not None:
             world.history.note_acknowledged(key, last)
-            site.memory.forget_decision(key, last)
+            site.memory.forget_decision(key, last, world.most_bits)
             return None
         raise Violation(f"{site.name} forgot {decision.record}")
     if record == decision.record:
-        return replace(decision, doubtful=False)
+        return replace(decision, doubtful=False, before=None)
+    reverted = site.memory.power_failed or decision.doubtful
+    if reverted and decision.before is not None and record == decision.before:
+        return replace(decision, record=record, doubtful=False, before=None)
     for outcome in maybe or ():
         at = record.closed if isinstance(outcome, Expiry) else record.settled
-        if at is not None and record == apply_outcome(decision.record, outcome, at):
+        if at is None and not isinstance(outcome, Activation | Measurement):
+            continue
+        if record == apply_outcome(decision.record, outcome, at or 0.0):
             world.history.note_acknowledged(key, record)
             if isinstance(outcome, GivenReward) and not in_copy:
                 site.memory.since.add(key)
@@ -98,16 +118,40 @@ def _check_record(
     raise Violation(f"{site.name} has {record} for {decision.record}")
 
 
-def apply_outcome(
-    record: DecisionRecord, outcome: GivenReward | Expiry, at: float
-) -> DecisionRecord:
-    """A decision after its reward, or after its window closed."""
+def forget_erased(world: World, site: Site, key: Key, record: DecisionRecord) -> None:
+    """A decision was deleted: with a reward it is final first, and without one it never counted."""
+    if record.closed is None and record.settled is None:
+        record = apply_outcome(record, Cancellation(), site.clock)
+    elif record.closed is None:
+        assert site.node is not None
+        exchange = site.node.experiment(key[0]).agent.exchange
+        superseded = exchange.is_superseded(record.incarnation)
+        record = replace(record, closed=site.clock, superseded=superseded)
+    world.history.note_acknowledged(key, record)
+    site.memory.forget_decision(key, record, world.most_bits)
+
+
+def apply_outcome(record: DecisionRecord, outcome: Outcome, at: float) -> DecisionRecord:
+    """A decision after its reward, its activation or cancellation, or after its window closed."""
+    if isinstance(outcome, Activation):
+        return replace(record, inactive=False, assumed=outcome.assumed)
+    if isinstance(outcome, Measurement):
+        if record.inactive:
+            record = replace(record, inactive=False, assumed=outcome.assumed)
+        return replace(record, metrics=outcome.metrics)
+    if isinstance(outcome, Cancellation):
+        ended = replace(record, assumed=None, log_odds=None, settled=at, silent=True, closed=at)
+        return replace(ended, cancelled=True)
     if isinstance(outcome, GivenReward):
+        if record.inactive:
+            record = replace(record, inactive=False, assumed=outcome.assumed)
         closed = at if outcome.final else None
         return replace(record, reward=outcome.reward, settled=at, closed=closed)
+    if isinstance(outcome, Erasure):
+        return record
     if record.settled is None:
         silent = outcome.default if record.assumed is None else record.assumed
-        reward = None if outcome.superseded else silent
+        reward = None if outcome.superseded or record.inactive else silent
         record = replace(record, reward=reward, settled=at, silent=True)
     return replace(record, closed=at, superseded=outcome.superseded)
 
@@ -157,6 +201,13 @@ def _check_evidence(
         here = site.memory.sum_by_arm(name)
         if own_sums != here:
             raise Violation(f"{site.name} counts {own_sums} of its own, and not {here}")
+        cells = site.memory.sum_side_cells(name, world.most_bits)
+        if experiment.agent.exchange.own_side_cells() != cells:
+            raise Violation(
+                f"{site.name} counts {experiment.agent.exchange.own_side_cells()} in side rows, "
+                f"and not {cells}"
+            )
+    _check_side_counts(site, experiment)
     missing = site.memory.marks_of_rewards((name,)) - own_marks - world.history.excused
     missing -= world.history.overruled if site.put_back else set()
     if missing:
@@ -166,6 +217,18 @@ def _check_evidence(
     if world.history.disks_lost:
         _note_rest(site, experiment)
     return marks_at(world, site, name, drop_signs(evidence["held"], closed))
+
+
+def _check_side_counts(site: Site, experiment: LiveExperiment) -> None:
+    """See that no more closed decisions are on the bandit's side than are closed, with any disk."""
+    exchange = experiment.agent.exchange
+    cells = exchange.side_cells().items()
+    bandit = [cell for name, cell in cells if name[1].startswith("bandit ")]
+    if not bandit:  # under flows a level may be below nothing
+        return
+    closed = drop_signs(exchange.evidence(), closed=True).values()
+    if sum(cell[2] for cell in bandit) > sum(row[2] for row in closed):
+        raise Violation(f"{site.name} has more decisions on the bandit's side than closed ones")
 
 
 def _note_rest(site: Site, experiment: LiveExperiment) -> None:
@@ -190,7 +253,7 @@ def is_superseded(
     """Whether a decision is superseded: it was open in a copy of the disk that was restored.
 
     Without a window those of many restarts ago are as well, and where two agents have one name,
-    those of one that was down while the other compacted its evidence.
+    those of one whose windows were open for longer than the other waited before it compacted.
     """
     if record.closed is not None:
         return record.superseded
@@ -198,7 +261,7 @@ def is_superseded(
         return False
     restored = site.put_back and key in site.memory.copied
     many_starts = world.plan.eager and None in (world.plan.window, *dict(world.plan.silences))
-    if not (restored or many_starts or (world.has_twin(site) and site.was_down)):
+    if not (restored or many_starts or (world.has_twin(site) and site.closes_late)):
         raise Violation(f"{site.name} has {record} for superseded, which no copy had open")
     return True
 
@@ -210,7 +273,8 @@ def excuse_superseded(world: World) -> None:
         memory = site.memory
         if not (site.put_back or world.has_twin(site)):
             continue
-        for key in memory.since | memory.copied.keys():
+        shared = {k for k, d in memory.decisions.items() if d.record.incarnation in memory.shared}
+        for key in memory.since | memory.copied.keys() | shared:
             decision = memory.decisions.get(key)
             record = decision.record if decision else memory.copied.get(key)
             if record is None or key[0] not in running or not record.reward:

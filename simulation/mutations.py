@@ -19,6 +19,7 @@ from posse.live.exchange.evidence_sums import negative
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.replica import Replica
 from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment.reward_window import EvidenceParticipant
 from posse.live.messaging import inbox
 from posse.live.store import RewardOutcome, Store, StoreError, file
 from posse.live.store import file as ages
@@ -56,6 +57,8 @@ _receive_agent = Agent.receive
 _advance = flows.Flows._advance_record
 _examine = origin_validation.Examiner.examine
 _begin = writer.Writer.__init__
+_begin_decision = EvidenceParticipant.begin
+_learn = EvidenceParticipant._learn
 _is_finished = compaction.Compaction._is_finished
 
 
@@ -122,6 +125,19 @@ def _send_anyway(self: Any, peer: str, message: Any, now: float) -> Any:
         return _receive(self, peer, message, now)
     except StoreError:
         return getattr(self.agent, "said", [])
+
+
+def _cancel_row_only(self: EvidenceParticipant, decision: Any) -> Any:
+    return replace(decision, assumed=None, log_odds=None)
+
+
+def _begin_shown(self: EvidenceParticipant, decision: Any) -> Any:
+    begun = _begin_decision(self, replace(decision, inactive=False))
+    return replace(begun, inactive=decision.inactive)
+
+
+def _learn_anyway(self: EvidenceParticipant, decision: Any, reward: float) -> None:
+    _learn(self, replace(decision, uplift=None), reward)
 
 
 def _count_again(self: Any, decision_id: str, reward: float, time: float) -> RewardOutcome:
@@ -206,6 +222,10 @@ RULES: dict[str, list[Patch]] = {
     "store: what is superseded no longer counts": [
         (keeper.ParticipantState, "is_superseded", lambda self, decision: False),
     ],
+    "store: what is cancelled is taken back": [(EvidenceParticipant, "cancel", _cancel_row_only)],
+    "store: what is not shown does not count": [(EvidenceParticipant, "begin", _begin_shown)],
+    "origins: a holdout is no evidence": [(EvidenceParticipant, "_learn", _learn_anyway)],
+    "origins: compaction keeps side rows whole": [(compaction, "is_side_row", lambda name: False)],
     "store: a tick flushes decisions": [(file.StoreFile, "flush", lambda self: None)],
     "store: a start syncs what it finds": [(writer.Writer, "__init__", _trust_disk)],
     "store: a transaction is one commit": [(Store, "transaction", _two_commits)],

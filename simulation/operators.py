@@ -6,6 +6,7 @@ import contextlib
 
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.store import Conflict, StoreError
+from simulation.agents import CONTROL
 from simulation.applications import experiment_of, site_of
 from simulation.disk import Killed
 from simulation.history import Violation
@@ -45,7 +46,7 @@ def arms(world: World, a: int, b: int) -> None:
     arm = ("red", "green", "blue", "grey", "black")[b % 5]
     if arm not in before:
         site.experiments[experiment] = (*before, arm)
-    elif len(before) > 1:
+    elif len(before) > 1 and not (world.plan.measures and arm == CONTROL):
         site.experiments[experiment] = tuple(name for name in before if name != arm)
     apply_settings(world, site, b)
 
@@ -55,6 +56,8 @@ def silence(world: World, a: int, b: int) -> None:
     site = site_of(world, a)
     if world.plan.silences:
         site.silence = world.plan.silences[b % len(world.plan.silences)]
+        for twin in world.sites.values():  # their windows differ now
+            twin.closes_late |= twin.agent == site.agent
         apply_settings(world, site, b)
 
 

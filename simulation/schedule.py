@@ -38,6 +38,8 @@ TROUBLE: dict[str, dict[str, int]] = {
     "liars": {"lie": 8},
     "controls": {"control": 6, "kill": 1, "start": 1},
     "silences": {"silence": 5, "decide": 5, "settle": 4},
+    "measures": {"measure": 8, "ask": 2, "activate": 1, "cancel": 3, "erase": 1, "settle": 2},
+    "lives": {"ask": 8, "activate": 5, "cancel": 6, "moment": 4, "erase": 2, "decide": 4},
 }
 # stories that chance alone seldom tells: steps at one site (or, with +1, at the next one), some of
 # which are left out
@@ -85,8 +87,17 @@ SCENES: dict[str, list[str]] = {
         "pull failing pull pull tick gossip failing gossip",
         "gossip pull+1 tick_all failing deliver_to failing+1 deliver_to+1 failing gossip",
     ],
+    "lives": [
+        "ask ask decide activate gossip cancel settle mingle cancel",
+        "ask decide ask backup start activate cancel mingle set_back activate cancel settle mingle",
+        "ask decide gossip kill start activate cancel settle kill start cancel mingle",
+        "ask decide bomb activate start bomb cancel start ask activate power start cancel mingle",
+        "decide decide gossip moment failing moment cancel failing activate erase start mingle",
+        "decide settle erase ask activate backup start erase gossip set_back erase mingle",
+    ],
     "messages": ["gossip pull tick_all gossip tick_all replay replay deliver repeat replay gossip"],
 }
+ORIGINS_ONLY = ("twins", "measures")
 OLD = "pull kill start pull kill start pull kill start pull mingle"  # a site with a past
 FOCUS = 0.5  # how often a step is about the site that a schedule is about
 SHAPES: dict[int, list[tuple[tuple[int, int], ...]]] = {
@@ -123,6 +134,7 @@ class Plan:
     remember: float | None = None
     eager: bool = False  # whether origins compact after a few restarts
     contexts: bool = False  # whether visitors differ
+    measures: bool = False  # whether there are a holdout and metrics
     operators: tuple[str, ...] = ()  # agents whose pins and pauses hold everywhere
     half_life: float | None = None  # see `fading`
     silences: tuple[tuple[float | None, float | None], ...] = ()  # windows and defaults to come
@@ -134,7 +146,8 @@ def plan_of(seed: int, exchange: str) -> Plan:
     names = tuple("abcd"[: draw.choice((2, 2, 3, 3, 4))])
     links = tuple((names[a], names[b]) for a, b in draw.choice(SHAPES[len(names)]))
     # under flows two agents of one name would be two identities
-    usual = [kind for kind in sorted(TROUBLE) if exchange == "origins" or kind != "twins"]
+    # whose sums are estimates, so that they measure nothing besides
+    usual = [kind for kind in sorted(TROUBLE) if exchange == "origins" or kind not in ORIGINS_ONLY]
     kinds = draw.sample(usual, draw.randint(1, 4))
     if "liars" in kinds:
         links = (*links, *((name, "z") for name in names if draw.random() < 0.7))
@@ -181,6 +194,7 @@ def plan_of(seed: int, exchange: str) -> Plan:
         silences=silences if "silences" in kinds else (),
         eager=eager,
         contexts=contexts,
+        measures="measures" in kinds,
         remember=None if window is None else draw.choice((None, window, 30.0)),
         operators=names[: draw.randint(1, 2)] if "controls" in kinds else (),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from simulation import applications, operators
+from simulation import applications, lives, operators
 from simulation.agents import LIAR
 from simulation.applications import site_of
 from simulation.disk import Disk, Volume, attach_disk
@@ -205,13 +205,23 @@ def twin(world: World, a: int, b: int) -> None:
         # decisions that are open on both disks may be superseded on either
         site.put_back += 1
         site.memory.copied |= other.memory.copied
+        site.memory.shared |= own_incarnations(site)
     world.start_process(other)
+
+
+def own_incarnations(site: Site) -> set[int]:
+    """The incarnations that the disk of a running site may write."""
+    assert site.node is not None
+    states = [each.store.load_exchange() for each in site.node.experiments.values()]
+    return {number for state in states if state is not None for number in state["own"]}
 
 
 def clock(world: World, a: int, b: int) -> None:
     """A clock jumps, by seconds or by years, to either side."""
     site = site_of(world, a)
-    site.clock += (-1, 1)[b % 2] * (3, 30, 3600, 1e8)[b // 2 % 4]
+    seconds = (-1, 1)[b % 2] * (3, 30, 3600, 1e8)[b // 2 % 4]
+    site.clock += seconds
+    site.closes_late |= seconds < 0
 
 
 # liars
@@ -234,6 +244,7 @@ _PLAIN: tuple[Callable[[World, int, int], None], ...] = (
     *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock, twin),
     *(operators.link, operators.unlink, operators.arms, operators.experiments, operators.rename),
     *(operators.control, operators.silence, epoch),
+    *(lives.ask, lives.activate, lives.cancel, lives.erase, lives.moment, lives.measure),
 )
 # a schedule names a step by the name of its function
 STEPS = {function.__name__: function for function in _PLAIN} | {

@@ -15,7 +15,7 @@ from simulation.history import Key, KnownDecision, Violation
 from simulation.world import Site, World
 
 
-class _Traffic:
+class Traffic:
     """What a server counts."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ def turn(world: World, a: int, b: int) -> None:
             )
         )
         wishes += fresh
-    turns = RequestBatcher(site.node, cast(Any, _Traffic()))
+    turns = RequestBatcher(site.node, cast(Any, Traffic()))
     outcomes = {key: world.outcome_of(site, key, reward) for key, reward in rewards.items()}
     result = world.try_at_site(site, lambda: turns.commit_batch(questions))
     if result is Killed:

@@ -12,7 +12,7 @@ from posse.live.exchange.evidence_sums import minus, plus, total
 from simulation import disk as disks
 from simulation.agents import LIAR
 from simulation.applications import repeat_requests
-from simulation.bits import CLOSED, Mark, Sums, drop_signs, marks_in, sums_of_decision
+from simulation.bits import CLOSED, Mark, Sums, add_cells, drop_signs, marks_in, sums_of_decision
 from simulation.fading import judge_fading
 from simulation.history import Violation
 from simulation.looking import is_superseded, marks_at
@@ -173,14 +173,12 @@ def site_ledgers(world: World, name: str) -> list[object]:
     """What a site holds, without a liar's own rewards."""
     node = world.sites[name].node
     assert node is not None
-    return [
-        sorted(
-            (arm, v)
-            for arm, v in experiment.evidence()["held"].items()
-            if not arm.startswith("lie")
-        )
-        for experiment in (node.experiments[name] for name in world.plan.experiments)
-    ]
+    ledgers: list[object] = []
+    for experiment in (node.experiments[name] for name in world.plan.experiments):
+        rows = experiment.evidence()["held"].items()
+        ledgers.append(sorted((arm, v) for arm, v in rows if not arm.startswith("lie")))
+        ledgers.append(sorted(experiment.agent.exchange.side_cells().items()))
+    return ledgers
 
 
 def judge_world(world: World) -> None:
@@ -218,7 +216,22 @@ def judge_origins(world: World, experiment: str) -> None:
     everything = total(site.memory.sum_by_arm(experiment) for site in world.sites.values())
     if not world.history.disks_lost and first_ledger != everything:
         raise Violation(f"all hold {first_ledger}, and not {everything}")
+    judge_side_rows(world, experiment)
     judge_counts(world, experiment, first_ledger)
+
+
+def judge_side_rows(world: World, experiment: str) -> None:
+    """All hold the same side rows: if no disk was lost, those of all decisions."""
+    nodes = [site.node for site in world.sites.values() if site.node is not None]
+    held = [node.experiment(experiment).agent.exchange.side_cells() for node in nodes]
+    if any(cells != held[0] for cells in held):
+        raise Violation(f"agents disagree for ever on side rows: {held}")
+    everything: dict[tuple[str, ...], Sums] = {}
+    for site in world.sites.values():
+        cells = site.memory.sum_side_cells(experiment, world.most_bits)
+        everything = add_cells(everything, cells)
+    if not world.history.disks_lost and held[0] != everything:
+        raise Violation(f"all hold the side rows {held[0]}, and not {everything}")
 
 
 def judge_marks(world: World, experiment: str, marks: Collection[Mark]) -> None:

@@ -8,7 +8,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -23,7 +23,7 @@ from simulation.agents import FakeKeys, settings_of, shorten_periods
 from simulation.bits import CONTEXT_BITS, MOST_BITS, Mark, bit_of, nth_bit
 from simulation.disk import Disk, Killed, Volume
 from simulation.history import Expiry, GivenReward, History, Key, KnownDecision, Memory, Violation
-from simulation.looking import check_sites, compare_disk, is_superseded
+from simulation.looking import apply_outcome, check_sites, compare_disk, is_superseded
 from simulation.post import Letter, Mailbox, Post
 from simulation.schedule import Plan
 
@@ -60,7 +60,7 @@ class Site:
     silence: tuple[float | None, float | None] = (None, None)  # reward window and default reward
     put_back: int = 0  # how often its disk was set back, lost or cloned
     went_on_alone: bool = False  # whether it did after that, when a neighbour had not answered
-    was_down: bool = False  # whether it ever was without a process
+    closes_late: bool = False  # was down, its clock was set back, or its window was changed
 
 
 class World:
@@ -117,6 +117,10 @@ class World:
         site.stale = False
         site.started = site.steady
         times = [decision.record.time for decision in site.memory.decisions.values()]
+        for key in site.memory.maybe:  # made when the last process ended
+            if key[0] in site.node.experiments:
+                record = site.node.experiment(key[0]).store.find_decision(key[1])
+                times += [record.time] if record else []
         site.newest = max([*times, -1e18])
         self.compare_disk(site)
         return True
@@ -153,7 +157,7 @@ class World:
             tuple(site.neighbours),
             tuple(site.experiments.items()),
             *(self.plan.exchange, *site.silence, self.plan.remember),
-            *(self.plan.operators, self.plan.half_life, self.plan.contexts),
+            *(self.plan.operators, self.plan.half_life, self.plan.contexts, self.plan.measures),
         )
 
     def is_running(self, site: Site) -> bool:
@@ -164,7 +168,7 @@ class World:
         """Stop a process as an operator does."""
         if site.node is not None and self.try_at_site(site, site.node.stop) is not Killed:
             site.node = None
-            site.was_down = True
+            site.closes_late = True
             site.memory.mark_flushed()
             if site.disk.connections:
                 raise Violation(f"{site.name} stopped and left its file open")
@@ -179,7 +183,7 @@ class World:
         if site.node is not None:
             site.node.transport.close()
         site.node = None
-        site.was_down = True
+        site.closes_late = True
         site.disk.release_files()
         for place in list(_open_locks):
             if place.path == site.disk.path:
@@ -229,7 +233,9 @@ class World:
         self.ids += 1
         return experiment, f"{site.name}{self.ids}"
 
-    def request_decision(self, site: Site, key: Key, allowed: list[str] | None = None) -> None:
+    def request_decision(
+        self, site: Site, key: Key, allowed: list[str] | None = None, activate: bool = True
+    ) -> None:
         """Ask for a decision, a new one or one that was asked for before."""
         if site.node is None or key[0] not in site.node.experiments:
             return
@@ -238,7 +244,9 @@ class World:
 
         def send_request() -> DecisionRecord | None:
             with contextlib.suppress(Conflict):  # nothing is left to play
-                return experiment.decide(key[1], allowed, self.context_of(key[1]))
+                return experiment.decide(
+                    key[1], allowed, self.context_of(key[1]), activate=activate
+                )
             return None
 
         answer = self.try_at_site(site, send_request)
@@ -249,6 +257,8 @@ class World:
                 if answer != decision.record:
                     raise Violation(f"{site.name} answered {answer} after {decision.record}")
             else:
+                if answer.inactive is activate:
+                    raise Violation(f"{site.name} answered {answer} to activate = {activate}")
                 site.memory.decisions[key] = KnownDecision(answer, made=site.steady)
                 self.history.note_acknowledged(key, answer)
         elif answer is Killed:
@@ -287,8 +297,8 @@ class World:
     def note_reward(self, site: Site, key: Key, reward: float) -> None:
         """Note that a reward was acknowledged."""
         decision = site.memory.decisions[key]
-        closed = site.clock if self.outcome_of(site, key, reward).final else None
-        record = replace(decision.record, reward=reward, settled=site.clock, closed=closed)
+        outcome = self.outcome_of(site, key, reward)
+        record = apply_outcome(decision.record, outcome, site.clock)
         site.memory.decisions[key] = KnownDecision(record, made=decision.made)
         site.memory.since.add(key)
         site.memory.mark_flushed()
@@ -304,10 +314,23 @@ class World:
         decision = site.memory.decisions.get(key)
         if decision is None:  # decided in the same moment
             return GivenReward(reward, silence.default_reward is None)
-        counts_from_start = decision.record.assumed is not None
+        assumed = decision.record.assumed
+        if decision.record.inactive:
+            assumed = self.assumed_reward(site, key)
+        counts_from_start = assumed is not None
         return GivenReward(
-            reward, (silence.window if counts_from_start else silence.default_reward) is None
+            reward,
+            (silence.window if counts_from_start else silence.default_reward) is None,
+            assumed,
         )
+
+    def assumed_reward(self, site: Site, key: Key) -> float | None:
+        """The reward with which a decision counts from the start, if it does."""
+        assert site.node is not None
+        experiment = site.node.experiment(key[0])
+        held_out = key in site.memory.decisions and site.memory.decisions[key].record.holdout
+        counting = experiment.counting_mode == "count" and not held_out
+        return experiment.reward_window.default_reward if counting else None
 
     def tick_site(self, site: Site) -> None:
         """One round of upkeep."""

@@ -217,7 +217,7 @@ def test_what_is_signed_names_the_network_and_all_of_an_entry():
         (0, 0, ONE, -ONE),
         (0, 0, 2 * ONE, 0),
         (0, 0, 2 * ONE, ONE),
-        (0, 0, 0, -ONE),
+        (0, 0, 0, -2 * ONE),  # more than one cancelled decision takes back
         (ONE, 0, 0),
     ],
 )

@@ -146,6 +146,23 @@ def test_one_copy_put_back_many_times_counts_every_future_once():
         assert world.agents[name].evidence() == world.truth
 
 
+def test_of_two_copies_the_one_with_more_decisions_is_kept_also_after_a_restart():
+    """A restart forgets decisions without evidence; two copies close what was open, one more."""
+    first = agent("me")
+    incarnation = first.begin_decision("a")
+    first.begin_decision("a")
+    saved = save(first)
+    for n_closed in ((1, 2), (2, 1)):
+        copies = [start(saved), start(saved)]
+        for copy_, n in zip(copies, n_closed, strict=True):
+            for _ in range(n):
+                copy_.observe("a", ONE, incarnation)
+            copy_.tick(0.0)
+        versions = [each.replica.version(("me", incarnation)) for each in copies]
+        assert sorted(n_closed) == sorted(v[0] for v in versions)
+        assert (versions[0] > versions[1]) == (n_closed[0] > n_closed[1])
+
+
 def test_its_own_words_that_it_still_knows_close_nothing():
     mine = agent("me")
     mine.connect("peer")

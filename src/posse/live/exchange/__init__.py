@@ -28,5 +28,8 @@ from posse.live.exchange.origin_validation import RateCap as RateCap
 from posse.live.exchange.origin_validation import Sign as Sign
 from posse.live.exchange.origin_validation import Verify as Verify
 from posse.live.exchange.origins import Origins as Origins
+from posse.live.exchange.side_rows import NO_CELL as NO_CELL
+from posse.live.exchange.side_rows import Cell as Cell
+from posse.live.exchange.side_rows import name_side_row as name_side_row
 
 EXCHANGES: dict[str, type[Origins] | type[Flows]] = {"origins": Origins, "flows": Flows}

@@ -15,8 +15,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import neg
 
 from posse.live.exchange.evidence_sums import LARGEST_SUM, PER_UNIT, is_name
+from posse.live.exchange.side_rows import is_cell, is_side_row, make_side_row
 
 DIFFERENCE = 2  # pulls: a correction is the difference of two rewards
 # quanta, and the share of a count, that rounding may make up
@@ -32,6 +34,7 @@ class Bounds:
     closed: int = 0  # how many of the first coordinates come again, for closed decisions; 0: none
     rounded: bool = False  # where evidence fades, parts of one decision are rounded apart
     features: int = 0  # of contexts; 0: there is no Gram matrix
+    side: float | None = None  # the largest observation of a side row; None: there are none
 
     @property
     def dimension(self) -> int:
@@ -66,6 +69,19 @@ class Bounds:
             and self._is_gram(values[:n], values[-1])
             and (not n or self._is_gram(values[n : 2 * n], values[2 * n]))
         )
+
+    def allow_row(self, name: str, values: Sequence[int]) -> bool:
+        """Whether it can be a row of an entry, of an arm or a side row."""
+        if self.side is None or not is_side_row(name):
+            return self.allow_all(values)
+        return is_cell(values, math.ceil(self.side * PER_UNIT))
+
+    def check_cell(self, cell: Sequence[int]) -> tuple[int, ...]:
+        """Return a validated observation of a side row as the row that it adds."""
+        row = make_side_row(cell, self.dimension)
+        if self.side is None or not is_cell(row, math.ceil(self.side * PER_UNIT)):
+            raise ValueError(f"no observation within the bounds: {cell}")
+        return row
 
     def _is_gram(self, sums: Sequence[int], pulls: int) -> bool:
         """Whether no two features can have shown that their Gram matrix is none (2 x 2 minors)."""
@@ -109,6 +125,13 @@ class Bounds:
         closed = map(partial(_clip_value, values[2 * n]), values[n:-1], self._quanta[n:])
         return (*powers, *closed, max(0, values[-1]))
 
+    def clip_entry(self, values: Sequence[int]) -> tuple[int, ...]:
+        """Return the nearest values that an entry can have: no more is closed than counted."""
+        if not self.closed:
+            return self.clip_values(values)
+        count = max(values[-1], values[2 * self.closed])
+        return self.clip_values((*values[:-1], count))
+
     def closed_row(self, values: Sequence[int]) -> tuple[int, ...]:
         """Return the closed decisions of a row, as if there had never been open ones."""
         n = self.closed
@@ -130,7 +153,7 @@ class Bounds:
             and len(values) == len(self.per_pull)
             and {int, number}.issuperset(map(type, values))
             and max(map(abs, values)) <= LARGEST_SUM
-            and (self.allow(values) or self._is_late(values))
+            and (self.allow(values) or self._is_late(values) or self._is_taken_back(values))
         ):
             raise ValueError(f"no statistic within the bounds: {arm!r}, {values}")
         return values
@@ -146,6 +169,12 @@ class Bounds:
             and self._is_gram(values[n : 2 * n], values[2 * n])
             and values[2 * n] <= PER_UNIT
         )
+
+    def _is_taken_back(self, values: Sequence[int]) -> bool:
+        """Whether it takes back an open pull that is counted: of a decision that is cancelled."""
+        n = self.closed
+        is_open = bool(n) and not any(values[n:-1])
+        return is_open and values[-1] == -PER_UNIT and self.allow(tuple(map(neg, values)))
 
     @cached_property
     def _limits(self) -> tuple[tuple[int, bool], ...]:

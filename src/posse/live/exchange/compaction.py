@@ -20,6 +20,7 @@ from posse.live.exchange.messages import BASE, NO_VERSION, Entry, Key, Version
 from posse.live.exchange.origin_validation import LARGEST_ENTRY
 from posse.live.exchange.own_incarnations import MOST_NAMES, NONCE_BITS, OwnIncarnations
 from posse.live.exchange.replica import Replica
+from posse.live.exchange.side_rows import is_side_row
 
 DAY = 86_400.0  # seconds
 ABANDONED_WINDOWS = 2  # a living twin closes its decisions after one, and tells it a tick later
@@ -178,7 +179,11 @@ class Compaction:
         total = self._read_in(base, epoch) if base is not None else {}
         for entry in entries:
             rows = self._read_in(entry, epoch).items()
-            total = plus(total, {arm: self.bounds.closed_row(row) for arm, row in rows})
+            closed = {
+                name: row if is_side_row(name) else self.bounds.closed_row(row)
+                for name, row in rows
+            }
+            total = plus(total, closed)
         covers = (*(base.covers if base is not None else ()), *names)[-MOST_NAMES:]
         (made, seq, _) = base.version if base is not None else NO_VERSION
         version = made + len(names), seq + 1, self.draw(NONCE_BITS)

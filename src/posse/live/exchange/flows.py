@@ -63,6 +63,7 @@ from posse.live.exchange.flow_validation import FlowChecks
 from posse.live.exchange.half_life import AHEAD, Epochs
 from posse.live.exchange.interface import NeighbourStatus, Outgoing
 from posse.live.exchange.messages import DEFAULT, FlowsMessage
+from posse.live.exchange.side_rows import Cell
 
 REMIND_EVERY = 10  # ticks
 
@@ -141,9 +142,21 @@ class Flows:
         """Flows have none: what a restored disk holds is all that counts."""
         return 0
 
-    def begin_decision(self, arm: str) -> int:
+    def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
         """Flows need not know of it."""
         return 0
+
+    def observe_side(self, name: str, cell: Sequence[int], incarnation: int = 0) -> None:
+        """Flows have no side rows: their sums are estimates."""
+        raise ValueError("flows have no side rows")
+
+    def side_cells(self) -> dict[tuple[str, ...], Cell]:
+        """There are none."""
+        return {}
+
+    def own_side_cells(self) -> dict[tuple[str, ...], Cell]:
+        """There are none."""
+        return {}
 
     def is_superseded(self, incarnation: int) -> bool:
         """No decision is."""

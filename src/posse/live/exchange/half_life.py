@@ -17,6 +17,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from operator import neg
 
 from posse import validation
 from posse.live.exchange.bounds import Bounds
@@ -149,6 +150,8 @@ class Epochs:
         self, values: Sequence[int], at: float | None, epoch: int, bounds: Bounds
     ) -> tuple[int, ...]:
         """Return what a part of a decision adds to numbers of an epoch."""
+        if values[-1] < 0:  # taken back: the opposite of what was added
+            return tuple(map(neg, self.weigh_values(tuple(map(neg, values)), at, epoch, bounds)))
         return bounds.clip_values(scale_values(values, self.weight(at, epoch)), pull=True)
 
     def read_ledger(self, by_epoch: Mapping[int, Mapping[str, Sequence[int]]]) -> Ledger:

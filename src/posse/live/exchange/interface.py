@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from posse.live.exchange.messages import Message
+from posse.live.exchange.side_rows import Cell
 
 Outgoing = list[tuple[str, Message]]  # (name of the neighbour, message)
 
@@ -38,14 +39,30 @@ class Exchange(Protocol):
     def incarnation(self) -> int:
         """Return the present incarnation, to which new decisions belong (0: there are none)."""
 
-    def begin_decision(self, arm: str) -> int:
-        """Note that a decision is made now; returns the incarnation that it belongs to for ever."""
+    def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
+        """Note that a decision is made now; returns the incarnation that it belongs to for ever.
+
+        side_rows: the names of those to which something of it may be added.
+        """
+
+    def observe_side(self, name: str, cell: Sequence[int], incarnation: int = 0) -> None:
+        """Add an observation of an own decision, in quanta, to a side row, which no belief reads.
+
+        cell: its value, its square and a count of 1.
+        """
+
+    def side_cells(self) -> dict[tuple[str, ...], Cell]:
+        """The side rows of all agents, by the parts of their names."""
+
+    def own_side_cells(self) -> dict[tuple[str, ...], Cell]:
+        """The side rows of this agent."""
 
     def observe(
         self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
     ) -> None:
         """Add a part of an own decision, in quanta, its last coordinate the count.
 
+        A count of -1 takes back an open decision that is cancelled, with what it counted so far.
         incarnation: that of its decision (0: the present one); at: the time of the decision.
         """
 

@@ -62,10 +62,10 @@ class OriginChecks:
         assert isinstance(entry, Entry)
         if entry.size() > LARGEST_ENTRY:
             return "entry_too_large"
-        rows = entry.ledger().values()
-        if any(max(map(abs, row)) > LARGEST_SUM for row in rows):
+        ledger = entry.ledger()
+        if any(max(map(abs, row)) > LARGEST_SUM for row in ledger.values()):
             return "malformed"
-        if not all(map(self.bounds.allow_all, rows)):
+        if not all(map(self.bounds.allow_row, ledger.keys(), ledger.values())):
             return "evidence_exceeds_pulls"
         return None
 

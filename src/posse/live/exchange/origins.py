@@ -1,7 +1,7 @@
 """Origins: a replicated map of every origin's evidence, one entry for each of its incarnations.
 
-1. A decision belongs for ever to the incarnation in which it was made. Its start, its reward and
-   its closing change that entry and no other (`own_incarnations`).
+1. A decision belongs for ever to the incarnation in which it was made. Its start, its reward, its
+   closing and its cancelling change that entry and no other (`own_incarnations`).
 2. An entry is signed by its origin and has a version; of two versions the larger wins whole
    (`replica`). So loss, repetition and order of messages do not matter.
 3. After a start own entries rest until neighbours have shown what they hold of this agent: its disk
@@ -43,13 +43,14 @@ from posse.live.exchange.origin_validation import (
 )
 from posse.live.exchange.own_incarnations import NONCE_BITS, OwnIncarnations
 from posse.live.exchange.replica import Replica
+from posse.live.exchange.side_rows import Cell, select_arms, select_cells
 
 GRACE_TICKS = 30  # for which a rest waits for neighbours that are not heard
 LONGEST_REST = 300  # ticks, for neighbours that are heard and do not answer
 
 RESTORED = (
-    "the store was restored from a copy or is new, because neighbours hold more evidence of this "
-    "agent: open decisions of which they know more are superseded, and their rewards are refused"
+    "neighbours hold more evidence of this agent than its store: it was restored from a copy, or "
+    "is new; open decisions of processes of which they know more are superseded (rewards refused)"
 )
 TWIN = (
     "another agent of this name sends evidence: nothing counts twice, but give every agent its own "
@@ -83,6 +84,7 @@ class Origins:
         draw: Callable[[int], int] = secrets.randbits,
         clock: Callable[[], float] = time.time,  # for the epoch before the first tick alone
         half_life: float | None = None,  # seconds in which evidence fades to a half
+        side: float | None = None,  # the largest observation of a side row; None: there are none
         monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
     ) -> None:
         """Nothing observed yet; `bounds` are the most a pull adds to each coordinate."""
@@ -92,7 +94,9 @@ class Origins:
         self.reward_window: float | None = None
         self.grace_ticks = GRACE_TICKS
         self.longest_rest = LONGEST_REST
-        self._bounds = Bounds(tuple(bounds), closed, half_life is not None, features)
+        if side is not None and half_life is not None:
+            raise ValueError("side rows do not fade: half_life must be None")
+        self._bounds = Bounds(tuple(bounds), closed, half_life is not None, features, side)
         self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
         checks = OriginChecks(fingerprint, self._bounds, most_entries)
         self._examiner = Examiner(checks, verify, network, self._is_news, draw)
@@ -132,9 +136,9 @@ class Origins:
         """Return the present incarnation; one is drawn if there is none."""
         return self._own.incarnation()
 
-    def begin_decision(self, arm: str) -> int:
+    def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
         """Note that a decision is made now; returns the incarnation that it belongs to."""
-        return self._own.begin_decision(arm)
+        return self._own.begin_decision(arm, side_rows)
 
     def observe(
         self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
@@ -142,6 +146,12 @@ class Origins:
         """Add a part of an own decision to the entry of its incarnation."""
         values = self._bounds.check_observation(arm, statistic)
         if any(values) and (problem := self._own.observe(arm, values, incarnation, at)):
+            self.refusals[problem] += 1
+
+    def observe_side(self, name: str, cell: Sequence[int], incarnation: int = 0) -> None:
+        """Add an observation of an own decision to a side row of the entry of its incarnation."""
+        row = self._bounds.check_cell(cell)
+        if problem := self._own.observe(name, row, incarnation):
             self.refusals[problem] += 1
 
     def is_superseded(self, incarnation: int) -> bool:
@@ -193,17 +203,31 @@ class Origins:
         return round(worth / PER_UNIT)
 
     def _sum_of(self, origin: str) -> Ledger:
+        return self._read_totals(self._totals_of(origin))
+
+    def _totals_of(self, origin: str) -> dict[int, Ledger]:
+        """Return the sums of an origin, by epoch."""
         self._own.write()
         totals = self._own.waiting_totals() if origin == self.identity else {}
         for entry in self.replica.of_origin(origin):
             totals[entry.epoch] = plus(totals.get(entry.epoch, {}), entry.ledger())
-        return self._read_totals(totals)
+        return totals
 
     def _read_totals(self, totals: Mapping[int, Ledger]) -> Ledger:
-        """Return sums of several epochs for what they are worth now."""
+        """Return sums of several epochs for what they are worth now, without side rows."""
         if self._epochs.fading:
             return self._epochs.read_ledger(totals)
+        if self._bounds.side is not None:
+            return select_arms(totals.get(0, {}))
         return dict(totals.get(0, {}))
+
+    def side_cells(self) -> dict[tuple[str, ...], Cell]:
+        """The side rows of all origins, by the parts of their names."""
+        return select_cells(self.replica.totals.get(0, {}))
+
+    def own_side_cells(self) -> dict[tuple[str, ...], Cell]:
+        """The side rows of own incarnations, with what waits for the rest to end."""
+        return select_cells(self._totals_of(self.identity).get(0, {}))
 
     def known(self) -> frozenset[str]:
         """All origins with evidence, and oneself."""

@@ -1,8 +1,9 @@
 """Own evidence: an agent's incarnations, and which of them its disk may write.
 
 Every decision belongs for ever to the incarnation in which it was made, a random number that each
-process draws: its start, its reward and its closing change that entry and no other. So a decision
-counts once, whichever copies of a disk come back, because of an entry only one version counts.
+process draws: its start, its reward, its closing and its cancelling change that entry and no other.
+So a decision counts once, whichever copies of a disk come back, because of an entry only one
+version counts.
 
 After a start the entries of earlier incarnations *rest*: this disk may be an old copy, and then
 neighbours hold larger versions of them. Rewards that arrive meanwhile wait (`waiting`): they are on
@@ -13,6 +14,7 @@ never writes it again, and the decisions that it has open in it no longer count.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +23,7 @@ from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.evidence_sums import (
     LARGEST_SUM,
     MOST_ARMS,
+    PER_UNIT,
     Ledger,
     from_plain,
     negative,
@@ -30,6 +33,7 @@ from posse.live.exchange.evidence_sums import (
 from posse.live.exchange.half_life import Epochs, shift_ledger
 from posse.live.exchange.messages import Entry, row_size
 from posse.live.exchange.replica import Replica
+from posse.live.exchange.side_rows import is_side_row
 
 INCARNATION_BITS = 62
 NONCE_BITS = 48
@@ -55,6 +59,12 @@ class Sums:
             if not -LARGEST_SUM <= mine + value <= LARGEST_SUM:
                 return False
         return True
+
+    def has_room_for(self, names: Sequence[str], values: Sequence[int], largest: int) -> bool:
+        """Whether a message can carry rows of these names with this."""
+        n_new = sum(name not in self.rows for name in names)
+        room = len(self.rows) + n_new <= MOST_ARMS
+        return room and all(self.has_room(name, values, largest) for name in names)
 
     def add(self, arm: str, values: Sequence[int]) -> None:
         """Add to an arm."""
@@ -124,20 +134,30 @@ class OwnIncarnations:
             self._writable[self.present] = OwnEntry(self._epochs.epoch)
         return self.present
 
-    def begin_decision(self, arm: str) -> int:
+    def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
         """Note that a decision for an arm is made now; returns its incarnation.
 
-        The room for its reward is reserved now, in a new incarnation if a message could not carry
-        more arms, or larger sums: later nothing can be refused for lack of room.
+        side_rows: those to which something of it may be added, too. The room for its reward is
+        reserved now, in a new incarnation if a message could not carry more arms, or larger sums:
+        later nothing can be refused for lack of room.
         """
         entry = self._entry(self.incarnation())
         row = [0] * self._bounds.dimension
         payable = (entry.made + 1) * self._bounds.largest <= LARGEST_SUM
-        if not (payable and entry.has_room(arm, row, self._largest_entry)):
+        # kept short where there are none: every decision comes here
+        room = (
+            entry.has_room_for((arm, *side_rows), row, self._largest_entry)
+            if side_rows
+            else entry.has_room(arm, row, self._largest_entry)
+        )
+        if not (payable and room):
             self.present = 0
             entry = self._entry(self.incarnation())
         if arm not in entry.rows:
             entry.add(arm, row)
+        for name in side_rows:
+            if name not in entry.rows:
+                entry.add(name, row)
         # Written with the next evidence: a version counts only when a neighbour is told of it.
         entry.made += 1
         return self.present
@@ -161,6 +181,8 @@ class OwnIncarnations:
         if self._epochs.fading:
             self._follow_time(number, sums)
             values = self._epochs.weigh_values(values, at, sums.epoch, self._bounds)
+            if values[-1] < 0 and isinstance(sums, OwnEntry):
+                values = self._limit_change(sums, arm, values)
         if not any(values):  # of so long ago that it is worth nothing
             return None
         if not sums.has_room(arm, values, self._largest_entry):
@@ -182,6 +204,11 @@ class OwnIncarnations:
             # Without evidence there is no entry: a process that starts again and again leaves none.
             if ledger or key in self._replica.entries:
                 entry.seq += 1
+                # A restart forgets how many decisions were begun without evidence: of two copies
+                # of a disk the one that knows of more decisions is kept.
+                rows = (row for name, row in ledger.items() if not is_side_row(name))
+                counted = sum(row[-1] for row in rows) // PER_UNIT
+                entry.made = max(entry.made, counted)
                 version = entry.made, entry.seq, self._draw(NONCE_BITS)
                 written = Entry.from_ledger(key, version, ledger, entry.epoch)
                 self._replica.keep(written, counted=True)
@@ -207,6 +234,8 @@ class OwnIncarnations:
             self._follow_time(number, entry)
             self._take_back(waiting)
             later = shift_ledger(waiting.ledger(), max(0, entry.epoch - waiting.epoch))
+            if self._epochs.fading:
+                later = {arm: self._limit_change(entry, arm, row) for arm, row in later.items()}
             for arm, values in later.items():
                 entry.add(arm, values)
             self._replica.add(later, entry.epoch)
@@ -305,9 +334,22 @@ class OwnIncarnations:
         if not self._epochs.fading or passed <= 0:
             return
         self._take_back(sums)
-        sums.replace_rows(shift_ledger(sums.ledger(), passed, self._bounds), self._epochs.epoch)
+        # What waits is a change, which may have no count or a negative one: only the entry that it
+        # is added to has bounds.
+        bounds = self._bounds if isinstance(sums, OwnEntry) else None
+        sums.replace_rows(shift_ledger(sums.ledger(), passed, bounds), self._epochs.epoch)
         self._replica.add(sums.ledger(), sums.epoch)
         self._mark_changed(number, sums)
+
+    def _limit_change(self, entry: OwnEntry, arm: str, values: Sequence[int]) -> tuple[int, ...]:
+        """Return what a change adds to an entry so that it stays within its bounds.
+
+        Where evidence fades, what a cancelled decision takes back and what it had added are rounded
+        apart. Neighbours would refuse an entry of less than nothing.
+        """
+        row = entry.rows.get(arm, [0] * len(values))
+        after = self._bounds.clip_entry(list(map(operator.add, row, values)))
+        return tuple(map(operator.sub, after, row))
 
     def _take_back(self, sums: Sums) -> None:
         """Take sums out of the total of the replica."""
