@@ -10,11 +10,12 @@ PORTABLE := tests/lab/compiled/test_golden.py tests/lab/compiled/test_determinis
   tests/lab/compiled/kernels/test_baselines.py tests/algorithms/rivals/test_baselines.py tests/algorithms/test_mixing.py
 
 SCHEDULES ?= 1000
+CASES ?= 60
 # examples of properties in what test-all adds: fresh ones, whose seed is printed, or the same ones
 PROFILE ?= random
 
 .DEFAULT_GOAL := help
-.PHONY: help paper demo quick test test-all disguise study soak simulate lint docs format bench screenshots clean
+.PHONY: help paper demo quick test test-all disguise study soak simulate lint docs format bench screenshots conformance clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 13
@@ -47,7 +48,7 @@ test-all: test ## run all tests: also long statistics, real processes, a short s
 disguise: $(READY) ## run the tests that may depend on the processor, as on another processor
 	NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Nehalem $(BIN)/python -m pytest -q -n auto $(PORTABLE)
 
-study: $(READY) ## compute the tables of docs/ from long simulations, and write them: an hour
+study: $(READY) ## compute the tables of docs/ from long simulations, and write them: an hour or more
 	$(BIN)/python studies/run.py
 
 soak: $(READY) ## kill, stop, cut off and flood eight live agents, and fill their disks: 4 minutes
@@ -76,5 +77,23 @@ bench: $(READY) ## measure speed, as ratios taken in one run
 screenshots: $(READY) ## take the pictures of docs/, and check the pages with axe-core (from npm): minutes
 	$(BIN)/python -u -m screenshots.take
 
+# Other people's tools, in an environment of their own. One that cannot be installed is skipped aloud.
+# obp 0.5.7 says that it needs an older Python, and torch: what is used of it needs neither.
+TOOLS := .venv-conformance
+$(TOOLS)/.ready: conformance/requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[live,parquet]" pytest hypothesis
+	while read -r line; do case "$$line" in ''|'#'*) ;; *) \
+	  $(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check "$$line" \
+	    || echo "NOT INSTALLED: $$line";; esac; done < conformance/requirements.txt
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	  --ignore-requires-python obp==0.5.7 pyieoe || echo "NOT INSTALLED: obp"
+	npm install --silent --no-audit --no-fund --prefix $(TOOLS)/npm openapi-typescript typescript \
+	  || echo "NOT INSTALLED: openapi-typescript, typescript"
+	@touch $(TOOLS)/.ready
+
+conformance: $(READY) $(TOOLS)/.ready ## run other people's software against real agents, CASES=60 examples an operation: 10 minutes
+	$(BIN)/python -m conformance --cases $(CASES)
+
 clean: ## remove the files that the other commands wrote
-	rm -rf .venv results report docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(TOOLS) results report docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -32,6 +32,7 @@ pygments_dark_style = "native"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+autodoc_mock_imports = ["openfeature", "requests"]  # an extra that the documentation does without
 autodoc_class_signature = "mixed"
 python_maximum_signature_line_length = 90
 python_use_unqualified_type_names = True

@@ -16,6 +16,7 @@ from hypothesis import settings
 from posse.families import FAMILIES, get_optional
 from posse.policies import POLICIES
 from tests.browsing import opened
+from tests.effort import QUADRATURE, limit_count
 
 # A deadline would time the machine, which may be busy. By default every run tries the same
 # examples, so that no command of the README depends on luck. HYPOTHESIS_PROFILE=random tries new
@@ -56,12 +57,28 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+COSTLY_LAWS = {
+    "test_within_1e7_of_the_fine_rule",
+    "test_along_a_path_of_rewards",
+    "test_many_arms",
+    "test_against_samples",
+    "test_frequencies_are_the_probabilities_of_being_best",
+    "test_against_independent_quadrature",
+    "test_the_quick_rule",
+    "test_arms_are_chosen_as_often_as_their_quantile_is_highest",
+    "test_variances_are_those_of_the_density",
+}
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """What needs a browser is long, without a mark of its own."""
-    if "browser" in getattr(item, "fixturenames", ()):
+    """What needs a browser is long, without a mark, and so are laws of families by quadrature."""
+    costly = getattr(item, "originalname", "") in COSTLY_LAWS
+    costly = costly and any(f"[{name}" in item.name for name in QUADRATURE)
+    if costly or "browser" in getattr(item, "fixturenames", ()):
         item.add_marker("long")
 
 
+PROBABILITIES = {"conversion"}  # fields of families
 FLOAT = ("float", float)  # a field's type, annotated lazily or not
 
 
@@ -95,15 +112,15 @@ def policy(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="session")
 def with_random_prior() -> Callable[..., Any]:
-    """The family with every float field redrawn on (1.1, 5), which all families allow."""
+    """The family with every float field redrawn on (1.1, 5), a probability on (1/5, 1/1.1)."""
 
     def redrawn(family: Any, generator: np.random.Generator) -> Any:
         fields = [
             field.name for field in dataclasses.fields(family) if field.type in ("float", float)
         ]
-        return dataclasses.replace(
-            family, **{name: float(generator.uniform(1.1, 5.0)) for name in fields}
-        )
+        values = {name: float(generator.uniform(1.1, 5.0)) for name in fields}
+        inverted = {name: 1.0 / values[name] for name in PROBABILITIES & values.keys()}
+        return dataclasses.replace(family, **values | inverted)
 
     return redrawn
 
@@ -183,7 +200,11 @@ def race() -> Callable[..., tuple[np.ndarray, np.ndarray]]:
             edges = np.interp(cuts, np.arange(family.points + 1), family.edges)
         else:
             levels = ndtr(np.linspace(-8.0, 8.0, max(401, 20_000 // belief.shape[-1])))
-            edges = np.unique(family.mean_quantile(belief[:, None, :], levels[:, None]))
+            # quantiles that take long are taken at some levels, with even steps between
+            between = -(-len(levels) // limit_count(family, len(levels), 200_000))
+            some = family.mean_quantile(belief[:, None, :], levels[::between, None])
+            steps = np.diff(some, axis=0) / between
+            edges = np.unique([*(some[:-1] + i * steps for i in range(between)), some[1:]])
         below = family.mean_cdf(belief[:, None, :], edges[:, None])  # (edges, K)
         n_arms = belief.shape[-1]
         others = np.stack(

@@ -126,6 +126,14 @@ def test_an_algorithm_whose_arms_do_not_exist_is_refused(arms):
         posse.simulate(BANDIT, NETWORK, Scripted(arms), horizon=2, runs=2)
 
 
+def test_an_arm_that_does_not_exist_is_named_with_its_agent_and_run():
+    arms = np.zeros((2, 4), int)
+    arms[1, 2] = -1
+    with pytest.raises(ValueError, match="got -1 for agent 2 in run 1") as refused:
+        posse.simulate(BANDIT, NETWORK, Scripted(arms), horizon=2, runs=2)
+    assert refused.value.__notes__ == ["(in round 1, runs 0 to 1 side by side, Scripted)"]
+
+
 @pytest.mark.parametrize(
     ("arms", "rewards", "message"),
     [

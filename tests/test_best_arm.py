@@ -14,6 +14,7 @@ from scipy.special import betainc, betaln, ndtr, ndtri, stdtr, stdtrit
 from posse import best_arm, families
 from posse.best_arm import MOST_KEPT, Cells, Race, evaluate_arms
 from posse.families import FAMILIES, Interval
+from tests.effort import limit_count
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
 WITHIN = 1e-7
@@ -56,7 +57,7 @@ def random_belief(family, generator):
 def test_within_1e7_of_the_fine_rule(live):
     """Laid anew for each of these beliefs, and kept from the one before."""
     generator, kept = np.random.default_rng(20), Race(live)
-    for _ in range(60):
+    for _ in range(limit_count(live, 60, 4000)):
         belief = random_belief(live, generator)
         exact = evaluate_arms(live, belief)[0]
         for chances in (Race(live)(belief), kept(belief)):
@@ -78,7 +79,7 @@ def test_along_a_path_of_rewards(live, monkeypatch):
     belief = np.repeat(live.prior()[:, None], 4, axis=1)
     for step in range(400):
         chances = one(belief)
-        if step % 10 == 0:
+        if step % (400 // limit_count(live, 40, 2000)) == 0:
             assert np.abs(chances - evaluate_arms(live, belief)[0]).max() < WITHIN
         arm = int(generator.choice(4, p=chances / chances.sum()))
         reward = live.draw_rewards(means[arm : arm + 1], generator)

@@ -27,8 +27,8 @@ README = (ROOT / "README.md").read_text()
 PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *PAGES]
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-# test_docs_live.py and live/test_offline.py run those that need agents
-LIVE = "live.md", "offline.md"
+# test_docs_live.py, live/test_offline.py and interop/test_openfeature.py run those that need agents
+LIVE = "live.md", "offline.md", "openfeature.md"
 SESSIONS = [page for page in PAGES if "```python" in page.read_text() and page.name not in LIVE]
 PUBLIC = [posse, *(getattr(posse, name) for name in posse._MODULES)]
 

@@ -18,6 +18,7 @@ from posse.families import (
     GaussianUnknownVariance,
     Grid,
     Poisson,
+    Revenue,
     get_optional,
 )
 from posse.sites import GRID, Sites
@@ -53,10 +54,10 @@ def prior_of(family):
 
 def test_every_family_is_tried_or_refused():
     knows = [name for name, cls in FAMILIES.items() if name in {each.name for each in EVERY}]
-    assert set(FAMILIES) - set(knows) == {"gaussian-unknown-variance", "grid"}
+    assert set(FAMILIES) - set(knows) == {"gaussian-unknown-variance", "grid", "revenue"}
 
 
-@pytest.mark.parametrize("family", [GaussianUnknownVariance(), Grid.example()])
+@pytest.mark.parametrize("family", [GaussianUnknownVariance(), Grid.example(), Revenue()])
 def test_a_family_with_a_nuisance_or_no_count_is_refused(family):
     with pytest.raises(ValueError, match="need a family whose mean determines the variance"):
         sites.check_reward_variance(family)

@@ -9,6 +9,7 @@ from scipy import optimize, special, stats
 
 import posse
 from posse import beliefs
+from posse.best_arm import evaluate_arms, evaluate_tolerance
 from posse.families import (
     FAMILIES,
     Bernoulli,
@@ -23,6 +24,7 @@ from posse.stopping import (
     STRENGTHS,
     compute_superiority,
     explain_no_verdict,
+    forecast_pulls,
     judge_by_loss,
     log_e_value,
 )
@@ -317,14 +319,72 @@ def test_the_verdicts_and_their_sentences():
     assert same.verdict == "no-difference"
     assert same.sentence.startswith("no two arms differ by 0.1 or more; wrong in at most 5%")
     assert of([9e4, 9e4, 9e4], [0.3, 0.3, 0.301], tolerance=0.005).verdict != "no-difference"
-    enough = of([400, 400, 400], [0.3, 0.22, 0.1], tolerance=0.02)
+    enough = of([900, 900, 900], [0.3, 0.22, 0.1], tolerance=0.05)
     assert enough.verdict == "good-enough"
-    assert enough.expected_loss < 0.02
-    assert "red is good enough, though no winner" in enough.sentence
-    assert (
-        judge_by_loss(family, of_arms(family, [400] * 3, [0.3, 0.22, 0.1]), None, names).evidence
-        is None
+    chance = 100 * enough.probability_best
+    within = 100 * evaluate_tolerance(family, of_arms(family, [900] * 3, [0.3, 0.22, 0.1]), 0.05)[0]
+    assert enough.sentence == (
+        f"red is good enough, though no winner: the best with a chance of {chance:.3g}%, and with "
+        f"a chance of {min(within, 99.9):.3g}% it loses less than 0.05 against the best"
     )
+    belief = of_arms(family, [900] * 3, [0.3, 0.22, 0.1])
+    counted = np.full(3, 900.0)
+    assert judge_by_loss(family, belief, counted, 0.05, 0.05, names).verdict == "good-enough"
+    assert judge_by_loss(family, belief, counted, 0.05, None, names).evidence is None
+    # however certain, not before every arm has a hundred pulls
+    few = of_arms(Bernoulli(), [5000, 99], [0.3, 0.01])
+    assert posse.verdict(Bernoulli(), few, error=1e-40, tolerance=0.1).verdict == "keep-going"
+    more = of_arms(Bernoulli(), [5000, 100], [0.3, 0.01])
+    assert posse.verdict(Bernoulli(), more, error=1e-9, tolerance=0.1).verdict != "keep-going"
+
+
+@pytest.mark.parametrize("family", [Bernoulli(), Gaussian(1.0), Poisson(), Exponential()], ids=repr)
+@pytest.mark.parametrize("tolerance", [1e-6, 0.01, 0.3])
+def test_the_chance_to_lose_no_more_than_a_tolerance(family, tolerance):
+    """Against draws from the posterior: 200,000, within four standard errors."""
+    belief = of_arms(family, [30, 50, 20], [0.4, 0.5, 0.45])
+    chances = evaluate_tolerance(family, belief, tolerance)
+    levels = np.random.default_rng(5).random((200_000, 3))
+    means = family.mean_quantile(belief[:, None, :], levels)
+    drawn = (means.max(axis=1, keepdims=True) - means <= tolerance).mean(axis=0)
+    error = np.sqrt(chances * (1 - chances) / 200_000)
+    assert (np.abs(drawn - chances) <= 4 * error + 1e-5).all()
+    assert evaluate_tolerance(family, belief, 1e6).min() == pytest.approx(1.0, abs=1e-7)
+    if tolerance == 1e-6:
+        assert chances == pytest.approx(evaluate_arms(family, belief)[0], abs=1e-3)
+
+
+def test_a_tolerance_may_be_relative_to_the_leader():
+    belief = of_arms(Bernoulli(), [3e5, 3e5], [0.05, 0.049])
+    tenth = posse.verdict(Bernoulli(), belief, tolerance="10%")
+    assert tenth.verdict == posse.verdict(Bernoulli(), belief, tolerance=0.005).verdict
+    assert tenth.sentence.startswith("no two arms differ by 0.005 (10% of 0.05) or more")
+    assert posse.verdict(Bernoulli(), belief, tolerance="0.1%").verdict == "keep-going"
+    nothing = of_arms(Bernoulli(), [200, 200], [0.0, 0.0])  # a share of nothing is nothing
+    assert posse.verdict(Bernoulli(), nothing, tolerance="10%").verdict == "keep-going"
+    for wrong in ("10", "x%", "0%", "100%", "-5%", "nan%"):
+        with pytest.raises(ValueError, match="tolerance must be a number above 0, or a share"):
+            posse.verdict(Bernoulli(), belief, tolerance=wrong)
+    with pytest.raises(ValueError, match="needs rewards that are not negative: give a number"):
+        posse.verdict(Gaussian(1.0), of_arms(Gaussian(1.0), [9, 9], [0.1, 0.2]), tolerance="10%")
+
+
+def test_a_forecast_is_when_the_same_rates_would_win():
+    family = Bernoulli()
+    pulls = np.array([1000.0, 1000.0])
+    belief = of_arms(family, pulls, [0.05, 0.03])
+    answer = posse.verdict(family, belief)
+    forecast = forecast_pulls(family, belief, answer.needed, answer.arm)
+    assert 0 < forecast.least < forecast.likely < forecast.most
+    for factor, wins in ((0.85, False), (1.15, True)):  # a forecast is exact to 10%
+        growth = 1 + factor * forecast.likely / pulls.sum()
+        later = posse.verdict(family, of_arms(family, growth * pulls, [0.05, 0.03]))
+        assert (later.verdict == "winner") == wins
+    equal = of_arms(family, pulls, [0.05, 0.05])
+    assert forecast_pulls(family, equal, answer.needed, 0) is None
+    assert forecast_pulls(family, of_arms(family, [50, 50], [0.9, 0.1]), 3.0, 0) is None
+    close = forecast_pulls(family, of_arms(family, pulls, [0.05, 0.045]), answer.needed, 0)
+    assert close is None or close.most is None  # one standard error nearer, the leader is none
 
 
 def test_no_difference_is_claimed_where_the_worst_pair_is_within():

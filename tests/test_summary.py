@@ -14,7 +14,8 @@ from scipy.special import betainc, betaln, ndtr
 
 from posse import beliefs
 from posse.families import Bernoulli, Exponential, Gaussian, GaussianUnknownVariance, Grid, Poisson
-from posse.summary import probability_best, summarise
+from posse.summary import estimate_lift, probability_best, summarise
+from tests.effort import limit_count
 
 SAMPLES = 400_000
 
@@ -92,7 +93,7 @@ def test_one_arm_is_the_best_for_sure(family, learnt):
 
 
 def test_many_arms(family, learnt, race):
-    n_arms = 50 if len(family.prior()) < 10 else 12
+    n_arms = max(12, limit_count(family, 50, 200))
     belief = learnt(family, np.random.default_rng(5), (n_arms,), pulls=6)
     values = probability_best(family, belief)
     assert_probabilities(values, n_arms)
@@ -245,3 +246,43 @@ def test_the_quick_rule_at_both_ends(prior):
     belief = np.array([[prior, prior, prior + 3], [prior, prior + 5, prior]])
     quick = probability_best(Bernoulli(), belief, quick=True)
     np.testing.assert_allclose(quick, probability_best(Bernoulli(), belief), atol=1e-6, rtol=0)
+
+
+# Lift ---------------------------------------------------------------------------------------
+
+
+def share_below(samples, value):
+    """The share of samples up to a value, and 4.5 of its standard errors at 2.5 or 97.5%."""
+    return (samples <= value).mean(), 4.5 * math.sqrt(0.025 * 0.975 / len(samples))
+
+
+def test_the_interval_of_a_lift_against_monte_carlo(family, learnt):
+    belief = learnt(family, np.random.default_rng(40), (2,), pulls=100)
+    lift = estimate_lift(family, belief)
+    generator = np.random.default_rng(1)
+    samples = 3000 if isinstance(family, Grid) else 60_000  # a grid's sampling takes long
+    many = np.repeat(belief[:, :, None], samples, axis=2)
+    first, second = family.sample_mean(many, generator)
+    samples = first / second - 1 if lift.relative else first - second
+    assert lift.relative == (family.means.low >= 0)
+    for bound, level in ((lift.low, 0.025), (lift.high, 0.975)):
+        share, error = share_below(samples, bound)
+        assert share == pytest.approx(level, abs=error)
+    assert lift.low < lift.estimate < lift.high
+
+
+@pytest.mark.parametrize("beliefs_of", [((3000, 97_000), (4, 40)), ((4, 40), (3000, 97_000))])
+def test_the_lift_of_arms_of_which_one_is_known_well(beliefs_of):
+    lift = estimate_lift(Bernoulli(), np.array(beliefs_of, dtype=float).T)
+    (first, second) = (stats.beta(*column) for column in beliefs_of)
+    scores = np.linspace(-7, 7, 20_001)  # so fine that either arm may be the narrow one
+    weights = stats.norm.pdf(scores) * (scores[1] - scores[0])
+    for bound, level in ((lift.low, 0.025), (lift.high, 0.975)):
+        below = weights @ first.cdf((1 + bound) * second.ppf(ndtr(scores)))
+        assert below == pytest.approx(level, abs=1e-6)
+
+
+def test_the_lift_of_gaussian_arms_has_a_closed_form():
+    lift = estimate_lift(Gaussian(), gaussian_belief([2.0, 1.0], [0.3, 0.4]))
+    assert (lift.estimate, lift.relative) == (pytest.approx(1.0), False)
+    assert (lift.low, lift.high) == pytest.approx((1 - 1.96 * 0.5, 1 + 1.96 * 0.5), abs=1e-4)

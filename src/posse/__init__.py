@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from posse import lab as lab
     from posse import live as live
     from posse import networks as networks
+    from posse import offline as offline
     from posse import policies as policies
     from posse import sites as sites
     from posse import theory as theory
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from posse.policies import RandUCB as RandUCB
     from posse.policies import ThompsonSampling as ThompsonSampling
     from posse.policies import TopTwo as TopTwo
+    from posse.policies import Uniform as Uniform
     from posse.stopping import Verdict as Verdict
     from posse.stopping import verdict as verdict
     from posse.summary import summarise as summarise
@@ -81,6 +83,7 @@ _MODULES = (
     "lab",
     "live",
     "networks",
+    "offline",
     "policies",
     "sites",
     "theory",
@@ -118,6 +121,7 @@ _ORIGIN = {
     "Result": "posse.lab",
     "ThompsonSampling": "posse.policies",
     "TopTwo": "posse.policies",
+    "Uniform": "posse.policies",
     "PushSum": "posse.algorithms",
     "Tree": "posse.algorithms",
     "Experiment": "posse.lab.experiments",

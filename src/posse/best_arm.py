@@ -102,6 +102,31 @@ def evaluate_arms(family: Family, belief: FloatArray) -> tuple[FloatArray, Float
     )
 
 
+def evaluate_tolerance(family: Family, belief: FloatArray, tolerance: float) -> FloatArray:
+    """Return P(no arm is better than k by more than the tolerance): (D, K) -> (K,).
+
+    It is the integral of f_k(x) times the product of the other arms' F_j(x + tolerance).
+    """
+    rule = _create_fine_rule()
+    quantiles = family.mean_quantile(belief[:, None, :], rule.levels[:, None])
+    low = family.means.low
+    high = family.means.high
+    # cells that resolve the densities, and the distribution functions where they are moved
+    moved = np.clip(quantiles - tolerance, low, high)
+    edges = _place_edges(family, np.concatenate([quantiles, moved], axis=1))
+    x, half = _place_nodes(family, edges, rule)
+    width = (rule.weights[:, None] * half).ravel()
+    density = np.exp(family.log_density(belief[:, :, None], x))
+    shifted = np.minimum(x + tolerance, np.nextafter(high, low))
+    below = family.mean_cdf(belief[:, :, None], shifted)
+    below = np.where(x + tolerance >= high, 1.0, below)
+    mass = density @ width
+    if not (mass > 0.5).all():  # arms that are known to the last digit
+        mean = family.posterior_mean(belief)
+        return np.asarray(mean.max() - mean <= tolerance, dtype=float)
+    return np.asarray((density * _product_of_others(below)) @ width / mass).clip(0.0, 1.0)
+
+
 def _evaluate_certain_arms(family: Family, belief: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Evaluate arms that are known to the last digit: all their quantiles are one number."""
     mean = family.posterior_mean(belief)

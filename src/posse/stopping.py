@@ -35,6 +35,8 @@ AT_ONCE = 64  # arms per block, to bound the memory
 # A minimum on the grid is refined in rounds, each on a grid so many times finer.
 ROUNDS = 8
 FINER = 16
+LEAST_PULLS = 100  # of every arm, before one can be good enough, or a winner be forecast
+MOST_GROWTH = 1000.0  # times the pulls so far: a winner that is farther away is not forecast
 
 Kind = Literal["winner", "no-difference", "good-enough", "keep-going"]
 
@@ -49,13 +51,14 @@ class Verdict:
     needed: float | None  # the evidence needed for a winner, and for no difference
     expected_loss: float  # E[mean of the best arm - mean of this arm], over the prior
     sentence: str
+    probability_best: float | None = None  # that this arm is the best, over the prior
 
 
 def verdict(
     family: Family,
     belief: FloatArray,
     error: float = 0.05,
-    tolerance: float | None = None,
+    tolerance: float | str | None = None,
     *,
     names: Sequence[str] | None = None,
     arms_ever: int | None = None,
@@ -73,9 +76,10 @@ def verdict(
     "no-difference" is valid for ever (Ville's inequality), whatever a later call returns: store it.
 
     error: the probability that a false winner, or a false "no difference", is ever declared.
-    tolerance: a difference of means that does not matter: "no-difference" if all arms are that
-    close, with the same error; "good-enough" if the expected loss of an arm is smaller, which is
-    Bayesian: right on average over the prior. names: those of the arms, for the sentence.
+    tolerance: a difference of means that does not matter, as a number or relative to the mean of
+    the leader ("10%"): "no-difference" if all arms are that close, with the same error;
+    "good-enough" if the probability that an arm loses more is at most half the error, and every arm
+    has 100 pulls, which is Bayesian: right on average over the prior. names: those of the arms.
     arms_ever: the number of arms that the experiment ever had, if larger. where: a word such as
     "here" for the sentence, if the evidence is of one place.
 
@@ -87,9 +91,7 @@ def verdict(
     validation.validate_number("error", error, above=0, below=1)
     if is_contextual(family):
         raise ValueError("verdict does not support contexts: see expected_loss instead")
-    if tolerance is not None:
-        width = family.means.high - family.means.low
-        validation.validate_number("tolerance", tolerance, above=0, below=width)
+    validate_tolerance(tolerance, family)
     if reason := explain_no_verdict(family):
         raise ValueError(f"family {get_family_name(family)!r} can have no verdict: {reason}")
     evidence = _subtract_prior(family, belief)
@@ -100,7 +102,8 @@ def verdict(
     pulls, means = _count_pulls(family, evidence)
     evidence = np.where(pulls > 0, evidence, 0.0)  # rounding in a very strong prior
     leader = int(np.argmax(np.where(pulls > 0, means, -np.inf)))
-    loss = best_arm.evaluate_arms(family, belief)[1]
+    (chances, loss) = best_arm.evaluate_arms(family, belief)
+    difference = _Difference.at_mean(tolerance, float(means[leader]))
     sentences = _Sentences(names, n_arms, where, family)
     superiority = compute_superiority(family, evidence, leader)
     least = max(0.0, float(np.delete(superiority, leader).min())) if n_arms > 1 else 0.0
@@ -108,37 +111,171 @@ def verdict(
     if n_arms > 1 and least >= needed:
         kind = "winner"
         sentence = sentences.describe_winner(leader, error)
-    elif (
-        tolerance is not None
-        and n_arms > 1
-        and _are_all_within(family, evidence, tolerance, needed)
-    ):
+    elif difference and n_arms > 1 and _are_all_within(family, evidence, difference.size, needed):
         kind = "no-difference"
-        sentence = sentences.describe_no_difference(leader, error, tolerance)
-    elif tolerance is not None and loss.min() < tolerance:
+        sentence = sentences.describe_no_difference(leader, error, difference)
+    elif difference and (enough := _find_good_arm(family, belief, pulls, difference, error)):
         kind = "good-enough"
-        leader = int(loss.argmin())
-        sentence = sentences.describe_good_enough(leader, loss[leader], tolerance)
+        (leader, within) = enough
+        sentence = sentences.describe_good_enough(leader, chances[leader], within, difference)
     else:
         sentence = sentences.describe_leader(leader, least, needed)
-    return Verdict(kind, leader, least, needed, float(loss[leader]), sentence)
+    return Verdict(
+        kind, leader, least, needed, float(loss[leader]), sentence, float(chances[leader])
+    )
 
 
 def judge_by_loss(
     family: Family,
     belief: FloatArray,
-    tolerance: float | None,
+    pulls: FloatArray,  # (K,)
+    error: float,
+    tolerance: float | str | None,
     names: Sequence[str] | None = None,
 ) -> Verdict:
-    """Judge whether an arm is good enough by its expected loss alone, without a winner."""
-    loss = best_arm.evaluate_arms(family, belief)[1]
+    """Judge whether an arm is good enough by the belief alone, without a winner."""
+    (chances, loss) = best_arm.evaluate_arms(family, belief)
     arm = int(loss.argmin())
+    difference = _Difference.at_mean(tolerance, float(family.posterior_mean(belief)[arm]))
     sentences = _Sentences(names, belief.shape[-1], "", family)
-    if tolerance is not None and loss[arm] < tolerance:
-        sentence = sentences.describe_good_enough(arm, loss[arm], tolerance)
-        return Verdict("good-enough", arm, None, None, float(loss[arm]), sentence)
+    kind: Kind = "keep-going"
     sentence = f"keep going: {sentences.describe_loss(arm, loss[arm])}"
-    return Verdict("keep-going", arm, None, None, float(loss[arm]), sentence)
+    if difference and (enough := _find_good_arm(family, belief, pulls, difference, error)):
+        kind = "good-enough"
+        (arm, within) = enough
+        sentence = sentences.describe_good_enough(arm, chances[arm], within, difference)
+    return Verdict(kind, arm, None, None, float(loss[arm]), sentence, float(chances[arm]))
+
+
+def validate_tolerance(tolerance: float | str | None, family: Family) -> None:
+    """Refuse a tolerance that is neither a difference of means nor a share of one, such as 10%."""
+    if tolerance is None:
+        return
+    if isinstance(tolerance, str):
+        parse_share(tolerance)
+        if family.means.low < 0:
+            raise ValueError(
+                f"tolerance {tolerance!r} is relative to a mean, which needs rewards that are not "
+                "negative: give a number"
+            )
+        return
+    width = family.means.high - family.means.low
+    validation.validate_number("tolerance", tolerance, above=0, below=width)
+
+
+def parse_share(tolerance: str, name: str = "tolerance") -> float:
+    """Return the share that a relative tolerance such as "10%" names: 0.1; name: for errors."""
+    try:
+        share = float(tolerance.removesuffix("%")) / 100 if tolerance.endswith("%") else math.nan
+    except ValueError:
+        share = math.nan
+    if not 0 < share < 1:
+        raise ValueError(
+            f"{name} must be a number above 0, or a share of the mean such as '10%', got "
+            f"{tolerance!r}"
+        )
+    return share
+
+
+@dataclass(frozen=True)
+class Range:
+    """A forecast: the likely number, and bounds that are one standard error away."""
+
+    least: float
+    likely: float
+    most: float | None  # None: no bound can be told
+
+
+def forecast_pulls(family: Family, belief: FloatArray, needed: float, leader: int) -> Range | None:
+    """Forecast how many more pulls of all arms together a winner takes; None if it is too early.
+
+    It supposes that the arms are pulled in the proportions so far, and that their means are those
+    observed: then the evidence grows in a way that can be computed. The bounds suppose that the
+    leader is nearer to every other arm, or farther from it, by one standard error.
+    """
+    (pulls, means) = _count_pulls(family, _subtract_prior(family, belief))
+    if len(means) < 2 or pulls.min() < LEAST_PULLS:
+        return None
+    spread = _standard_errors(family, belief)
+    # Every arm takes its part of the error of a difference, so that the gap moves by one of it.
+    part = spread**2 / np.hypot(spread, spread[leader])
+    part[leader] = 0.0
+    share = np.where(part > 0, spread[leader] ** 2 / np.hypot(spread, spread[leader]), np.inf).min()
+    bounds = []
+    for sign in (1.0, 0.0, -1.0):
+        shifted = means - sign * part
+        shifted[leader] = means[leader] + sign * share
+        inside = np.clip(shifted, family.means.low, family.means.high)
+        bounds.append(_grow_evidence(family, pulls, inside, leader, needed))
+    total = float(pulls.sum())
+    (least, likely, most) = ((b - 1.0) * total if b < MOST_GROWTH else None for b in bounds)
+    if least is None or likely is None:
+        return None
+    return Range(least, likely, most)
+
+
+def _standard_errors(family: Family, belief: FloatArray) -> FloatArray:
+    """Return half the distance between the quantiles of the mean at -1 and 1 sigma: (K,)."""
+    levels = np.array([0.158655, 0.841345])
+    (low, high) = family.mean_quantile(belief[:, None, :], levels[:, None])
+    return np.asarray((high - low) / 2)
+
+
+def _grow_evidence(
+    family: Family, pulls: FloatArray, means: FloatArray, leader: int, needed: float
+) -> float:
+    """Return how many times as many pulls at these means give the needed evidence."""
+    if means[leader] <= np.delete(means, leader).max():
+        return math.inf
+
+    def excess(growth: float) -> float:
+        evidence = growth * pulls * family.statistic(means)
+        return float(
+            np.delete(compute_superiority(family, evidence, leader), leader).min() - needed
+        )
+
+    (low, high) = (1.0, 4.0)
+    while excess(high) < 0:
+        low = high
+        high *= 4.0
+        if high > MOST_GROWTH:
+            return math.inf
+    while high > 1.1 * low:  # a forecast is not more exact
+        middle = math.sqrt(low * high)
+        (low, high) = (middle, high) if excess(middle) < 0 else (low, middle)
+    return math.sqrt(low * high)
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """A difference of means that does not matter, and how a sentence names it."""
+
+    size: float
+    text: str
+
+    @classmethod
+    def at_mean(cls, tolerance: float | str | None, mean: float) -> _Difference | None:
+        """Return the difference that a tolerance means where the leader has this mean."""
+        if not isinstance(tolerance, str):
+            return None if tolerance is None else cls(tolerance, f"{tolerance:g}")
+        size = parse_share(tolerance) * mean
+        return cls(size, f"{size:.2g} ({tolerance} of {mean:.3g})") if size > 0 else None
+
+
+def _find_good_arm(
+    family: Family, belief: FloatArray, pulls: FloatArray, difference: _Difference, error: float
+) -> tuple[int, float] | None:
+    """Find the arm that most probably loses no more than a difference, and that probability.
+
+    None if the probability of a larger loss exceeds half the error for every arm, or if an arm has
+    too few pulls. Half, and so many pulls, because a prior that spreads over all means takes large
+    differences for likely: arms that are close are wrong more often than the belief says.
+    """
+    if belief.shape[-1] < 2 or pulls.min() < LEAST_PULLS:
+        return None
+    within = best_arm.evaluate_tolerance(family, belief, difference.size)
+    arm = int(within.argmax())
+    return (arm, float(within[arm])) if within[arm] >= 1.0 - error / 2 else None
 
 
 class _Sentences:
@@ -157,17 +294,21 @@ class _Sentences:
         claim = f"{self._names[arm]} wins{self._where}; {self._describe_error(error)}"
         return claim + self._suggest_pin(arm)
 
-    def describe_no_difference(self, arm: int, error: float, tolerance: float) -> str:
-        claim = f"no two arms differ{self._where} by {tolerance:g} or more"
+    def describe_no_difference(self, arm: int, error: float, difference: _Difference) -> str:
+        claim = f"no two arms differ{self._where} by {difference.text} or more"
         return f"{claim}; {self._describe_error(error)}: take any" + self._suggest_pin(arm).replace(
             ":", ", such as", 1
         )
 
-    def describe_good_enough(self, arm: int, loss: float, tolerance: float) -> str:
-        claim = f"{self._names[arm]} is good enough{self._where}, though no winner"
+    def describe_good_enough(
+        self, arm: int, chance: float, within: float, difference: _Difference
+    ) -> str:
+        # 99.99..% would say more than a belief can
+        shown = [f"{min(100 * p, 99.9):.3g}%" for p in (chance, within)]
         return (
-            f"{claim}: {self.describe_loss(arm, loss)} over the prior, "
-            f"less than the {tolerance:g} that you tolerate{self._suggest_pin(arm)}"
+            f"{self._names[arm]} is good enough{self._where}, though no winner: the best with a "
+            f"chance of {shown[0]}, and with a chance of {shown[1]} it loses less than "
+            f"{difference.text} against the best"
         )
 
     def describe_loss(self, arm: int, loss: float) -> str:

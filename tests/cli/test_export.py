@@ -10,6 +10,7 @@ import pytest
 
 from posse.live.store import DecisionRecord, Store
 from tests.cli.calling import said
+from tests.live.test_offline import world
 
 
 def run(capsys, *arguments):
@@ -49,7 +50,8 @@ def test_a_line_a_decision(capsys, path):
     assert first == {
         "experiment": "default", "site": None, "id": "first", "arm": "rød", "probability": 0.25,
         "allowed": None, "probabilities": None, "time": 0.0, "reward": 1.0, "settled": 10.0,
-        "silent": False, "assumed": None, "superseded": False, "context": None,
+        "silent": False, "assumed": None, "superseded": False, "inactive": False,
+        "cancelled": False, "context": None, "visitor": None, "metrics": None, "holdout": None,
     }  # fmt: skip
 
 
@@ -118,7 +120,7 @@ def newer(path):
         (lambda path: path.mkdir(), "there is no store"),
         (lambda path: path.write_text("not a database at all, really"), "is damaged"),
         (foreign, "not a store of Posse"),
-        (newer, "has schema 99 and this Posse reads schema 2"),
+        (newer, "has schema 99 and this Posse reads schema 3"),
     ],
 )
 def test_mistakes_are_one_line(capsys, tmp_path, make, words):
@@ -143,3 +145,68 @@ def test_a_reader_that_leaves_early(tmp_path):
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait(60) == 0
+
+
+# Formats, and exports that go on where the last one ended ------------------------------------
+
+
+def test_a_table_for_spreadsheets(capsys, path, tmp_path):
+    from posse.offline import read_rows
+
+    output = tmp_path / "out.csv"
+    assert run(capsys, path, "-o", output)[0] == 0  # by the ending
+    lines = output.read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("experiment,site,id,arm,probability,allowed")
+    assert len(lines) == 4
+    _, text, _ = run(capsys, path)
+    assert list(read_rows(output)) == [json.loads(line) for line in text.splitlines()]
+    assert run(capsys, path, "--format", "csv")[1].splitlines() == lines
+
+
+def test_a_parquet_file_has_the_same_rows(capsys, tmp_path):
+    pytest.importorskip("pyarrow", reason="pyarrow is missing: Parquet goes untested")
+    from posse.offline import read_rows
+
+    path = tmp_path / "agent.db"
+    rows = [json.loads(line) for line in world(path, "berlin", 1, 200).splitlines()]
+    output = tmp_path / "out.parquet"
+    assert run(capsys, path, "-o", output)[:2] == (0, f"200 decisions in {output}\n")
+    assert list(read_rows(output)) == rows
+    with Store.open(tmp_path / "two.db", fingerprint="f") as store:
+        store.add_decision(DecisionRecord("x", "red", 0.25, 5.0, context='{"country": "de"}'))
+    run(capsys, tmp_path / "two.db", "-o", output)
+    (row,) = read_rows(output)
+    assert (row["context"], row["allowed"]) == ('{"country": "de"}', None)
+
+
+def test_without_pyarrow_the_error_says_what_to_install(capsys, path, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    code, _, err = run(capsys, path, "-o", tmp_path / "out.parquet")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "posse[parquet]" in err
+    assert not (tmp_path / "out.parquet").exists()
+    assert "name a file" in run(capsys, path, "--format", "parquet")[2]
+
+
+def test_an_export_goes_on_where_the_last_one_ended(capsys, tmp_path):
+    """What was made, rewarded or closed since then: nothing is missed, some rows come again."""
+    path = tmp_path / "agent.db"
+    with Store.open(path, fingerprint="f") as store:
+        for number in range(4):
+            store.add_decision(DecisionRecord(f"d{number}", "red", 1.0, 1000.0 * number))
+        code, out, err = run(capsys, path, "--since", "1970-01-01T00:16:40")
+        assert (code, [row[0] for row in content(out)]) == (0, ["d1", "d2", "d3"])
+        (line,) = err.splitlines()
+        assert line == "next: --since 2940.000"  # a minute before the newest
+        store.add_reward("d0", 1.0, 5000.0)
+        store.add_decision(DecisionRecord("d4", "red", 1.0, 5001.0))
+        code, out, err = run(capsys, path, "--since", line.split()[-1])
+        assert content(out) == [("d0", 1.0), ("d3", None), ("d4", None)]
+        assert err == "next: --since 4941.000\n"
+        assert content(run(capsys, path, "--since", "5001.5")[1]) == []
+
+
+def test_a_time_that_is_none(capsys, path):
+    code, out, err = run(capsys, path, "--since", "yesterday")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--since must be a time such as 2026-11-01" in err

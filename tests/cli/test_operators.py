@@ -131,3 +131,23 @@ def test_a_file_that_is_no_token(tmp_path, capsys):
     code, _, err = said(capsys, "reload", "http://127.0.0.1:9", "--token-file", tmp_path / "token")
     assert code == 2
     assert "is not a token file" in err
+
+
+def test_who_and_why(agent, capsys):
+    who = ("--by", "Ada", "--reason", "broken on phones")
+    note = {"by": "Ada", "reason": "broken on phones"}
+    here = record(paused=["red"], **note)
+    agent.answer = (200, {**NOTHING, "here": here})
+    code, out, _ = said(capsys, "pause", "red", agent.url, *who)
+    assert (code, out) == (0, "red is paused at this agent (Ada: broken on phones)\n")
+    said(capsys, "pin", "green", agent.url, *who)
+    said(capsys, "resume", agent.url, *who)
+    agent.answer = (200, {"agents": {"berlin": {}, "rome": {}}})
+    code, out, _ = said(capsys, "forget", "paris", agent.url, *who)
+    assert (code, out) == (0, "paris is forgotten; agents: berlin, rome\n")
+    assert [(path, body) for path, body, _ in agent.asked] == [
+        ("/v1/pause", {"arm": "red", **note}),
+        ("/v1/pin", {"arm": "green", **note}),
+        ("/v1/resume", note),
+        ("/v1/forget", {"agent": "paris", **note}),
+    ]

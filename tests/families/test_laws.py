@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from posse import beliefs
 from posse.families import FAMILIES, get_optional
 
 SHAPES = [(), (3,), (2, 3), (2, 2, 3)]
 LEVELS = np.array([1e-12, 1e-6, 0.01, 0.3, 0.5, 0.9, 1 - 1e-6, 1 - 1e-12])
+# nuisance parameters by name: from the real line into their range
+NUISANCES = {"precision": np.exp, "conversion": special.expit}
 seeds = st.integers(0, 2**32 - 1)
 learning_rates = st.floats(1e-3, 100.0)
 few = settings(deadline=None, max_examples=15)
@@ -27,8 +29,8 @@ def parameter_grid(family, means):
     """The parameters of the likelihood on a grid, each (G,)."""
     if len(family.parameters) == 1:
         return (means,)
-    precisions = np.geomspace(0.1, 10.0, 7)
-    return tuple(axis.ravel() for axis in np.meshgrid(means, precisions))
+    nuisance = NUISANCES[family.parameters[1]](np.linspace(-2.3, 2.3, 7))
+    return tuple(axis.ravel() for axis in np.meshgrid(means, nuisance))
 
 
 def boundary_rewards(family):
@@ -140,9 +142,15 @@ def test_the_joint_density_has_the_density_of_the_mean(name, example_of, learnt,
     family = example_of(FAMILIES[name])
     belief = learnt(family, np.random.default_rng(4), ())
     means = mean_grid(family)[8:17]
-    log_nuisance = np.linspace(-12.0, 6.0, 4001)  # trapezoid in the log, where tails vanish
-    joint = family.log_density(belief[:, None, None], means[:, None], np.exp(log_nuisance))
-    marginal = np.trapezoid(np.exp(joint + log_nuisance), log_nuisance, axis=1)
+    # trapezoid in the log or the log-odds, where tails vanish
+    line = np.linspace(-40.0, 40.0, 16_001)
+    nuisance = NUISANCES[family.parameters[1]](line)
+    inside = nuisance < 1.0 if family.parameters[1] == "conversion" else nuisance > 0.0
+    line = line[inside]
+    nuisance = nuisance[inside]
+    slope = nuisance * (special.expit(-line) if family.parameters[1] == "conversion" else 1.0)
+    joint = family.log_density(belief[:, None, None], means[:, None], nuisance)
+    marginal = np.trapezoid(np.exp(joint) * slope, line, axis=1)
     np.testing.assert_allclose(
         np.log(marginal), family.log_density(belief[:, None], means), rtol=0, atol=1e-9
     )

@@ -55,17 +55,17 @@ def test_powers_are_those_of_the_statistic(family, with_random_prior):
     family = with_random_prior(family, np.random.default_rng(1))
     low, high = max(family.rewards.low, -3.0), min(family.rewards.high, 4.0)
     Evidence.for_family(family, (low, high))
-    wrong = {(1,), (2,), (1, 2), (1, 3), (2, 4), (1, 2, 3)} - {family.powers}
+    wrong = {(1,), (2,), (0,), (1, 2), (1, 3), (2, 4), (0, 2), (1, 2, 3)} - {family.powers}
     for powers in wrong:
         other = type("Other", (type(family),), {"powers": powers})
         with pytest.raises(ValueError, match=f"powers of family '{family.name}' must"):
             Evidence.for_family(other(**dataclasses.asdict(family)), (low, high))
 
 
-@pytest.mark.parametrize("powers", [(0,), (1, 1), (1.5,), ("1",)])
+@pytest.mark.parametrize("powers", [(-1,), (1, 1), (1.5,), ("1",)])
 def test_powers_that_are_none_are_refused(powers):
     other = type("Other", (Gaussian,), {"powers": powers})
-    with pytest.raises(ValueError, match="powers must be different whole numbers from 1, got"):
+    with pytest.raises(ValueError, match="powers must be different whole numbers from 0, got"):
         Evidence.for_family(other(), (0, 1))
 
 

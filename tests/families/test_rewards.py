@@ -58,7 +58,11 @@ def test_rewards_come_from_the_mean_that_their_likelihood_prefers(
     generator = np.random.default_rng(seed)
     family = with_random_prior(family, generator)
     mean = float(typical_means(family, generator, ()))
-    nuisance = [np.asarray(generator.uniform(0.5, 2.0)) for _ in family.parameters[1:]]
+    # a conversion is that of the rewards; a precision does not move the best mean
+    nuisance = [
+        np.asarray(getattr(family, name, generator.uniform(0.5, 2.0)))
+        for name in family.parameters[1:]
+    ]
     rewards = family.draw_rewards(np.full(100_000, mean), generator)
     step = 0.02 * min(rewards.std(), *(abs(end - mean) for end in family.means[:2]))
     below, at, above = (

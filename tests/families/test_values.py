@@ -16,6 +16,7 @@ from posse.families import (
     GaussianUnknownVariance,
     Interval,
     Poisson,
+    Revenue,
 )
 
 
@@ -72,6 +73,7 @@ def test_priors_that_are_not_proper_are_refused(cls, fields):
         (GaussianUnknownVariance(9, prior_mean=2, prior_count=3, shape=4, rate=5), [6, 3, 4, 11]),
         (Poisson(2, 3), [2, 3]),
         (Exponential(2, 3), [2, 3]),
+        (Revenue(9, 2, 3, 4, 5), [2, 3, 4, 5]),
     ],
 )
 def test_coordinates_of_the_prior(family, coordinates):
@@ -89,6 +91,8 @@ def test_coordinates_of_the_prior(family, coordinates):
         (GaussianUnknownVariance(sigma=2), 3.0, [3, 1, 0.5, 4.5]),
         (Poisson(), 3.0, [3, 1]),
         (Exponential(), 3.0, [1, 3]),
+        (Revenue(shape=2.0), 3.0, [1, 0, 2, 6]),
+        (Revenue(shape=2.0), 0.0, [0, 1, 0, 0]),
     ],
 )
 def test_statistic_by_hand(family, reward, statistic):

@@ -14,6 +14,7 @@ from scipy import stats
 import posse
 from posse.families import Bernoulli, Exponential, Gaussian, GaussianUnknownVariance, Poisson
 from posse.policies import RandUCB, choose
+from tests.effort import limit_count
 
 LEVELS = 0.5 + 0.5 * (np.arange(20_000) + 0.5) / 20_000
 CROSSING_ONCE = [Gaussian(), Bernoulli(), Poisson(), Exponential()]
@@ -31,9 +32,9 @@ def test_arms_are_chosen_as_often_as_their_quantile_is_highest(family, learnt, p
     """Chi-square against numerical integration over the level; error rate 1e-6."""
     belief = learnt(family, np.random.default_rng(1), (4,), pulls=pulls)
     belief[:, 1] = belief[:, 0]
-    grid = LEVELS if len(belief) < 10 else LEVELS[::10]
+    n_agents = limit_count(family, 20_000)
+    grid = LEVELS if n_agents == 20_000 else LEVELS[::10]
     expected = shares_by_integration(family, belief, grid)
-    n_agents = min(20_000, 2_000_000 // len(belief))
     agents = np.broadcast_to(belief[:, None], (len(belief), n_agents, 4))
     arms = choose(RandUCB(), agents, family, 3, None, np.random.default_rng(2))
     counts = np.bincount(arms, minlength=4)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse import validation
+from posse import notebook_tables, validation
 from posse.bandits.delays import Delay, check_delay, resolve_delay
 from posse.bandits.drift import Drift, Rotation, check_drift
 from posse.bandits.means import Means, NormalMeans, SiteMeans, UniformMeans, spread_over_sites
@@ -68,6 +68,11 @@ class Bandit:
             check_drift(self.drift)
         if self.delay is not None:
             check_delay(self.delay)
+
+    def _repr_html_(self) -> str:
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        known = {name: value for name, value in values.items() if value is not None}
+        return notebook_tables.render_fields(f"Bandit with {self.n_arms} arms", known)
 
     def _validate_means(self, raw_means: Any) -> Any:
         """Return means that the family allows, in a form that compares and hashes."""

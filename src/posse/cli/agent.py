@@ -107,6 +107,7 @@ def _open_servers(node: Node, settings: AgentSettings, file: Path, servers: Exit
         node,
         door_settings.address,
         door_settings.hosts,
+        origins=door_settings.origins,
         token=door_settings.token,
         operator_token=door_settings.operator_token,
         reload=lambda: _reload_settings(file, node),

@@ -1,4 +1,4 @@
-"""`posse pin`, `pause`, `resume` and `reload`: operator commands to a running agent."""
+"""`posse pin`, `pause`, `resume`, `forget` and `reload`: operator commands to a running agent."""
 
 from __future__ import annotations
 
@@ -17,17 +17,26 @@ PIN_EXAMPLES = """Examples:
 
 posse pin green http://127.0.0.1:8700 --token-file operator.token
 
-posse pin green http://127.0.0.1:8700 --experiment checkout --token-file operator.token"""
+posse pin green http://127.0.0.1:8700 --experiment checkout --token-file operator.token
+
+posse pin green http://127.0.0.1:8700 --token-file operator.token --by Ada --reason winner"""
 PAUSE_EXAMPLES = """Examples:
 
 posse pause red http://127.0.0.1:8700 --token-file operator.token
 
-posse pause red http://127.0.0.1:8700 --experiment checkout --token-file operator.token"""
+posse pause red http://127.0.0.1:8700 --experiment checkout --token-file operator.token
+
+posse pause red http://127.0.0.1:8700 --token-file operator.token --by Ada --reason broken"""
 RESUME_EXAMPLES = """Examples:
 
 posse resume red http://127.0.0.1:8700 --token-file operator.token
 
 posse resume http://127.0.0.1:8700 --token-file operator.token"""
+FORGET_EXAMPLES = """Examples:
+
+posse forget paris http://127.0.0.1:8700 --token-file operator.token
+
+posse forget paris http://127.0.0.1:8700 --token-file operator.token --by Ada --reason closed"""
 RELOAD_EXAMPLES = """Examples:
 
 posse reload http://127.0.0.1:8700 --token-file operator.token"""
@@ -43,6 +52,8 @@ TokenFile = Annotated[
         "--token-file", help="File with the token; agent.toml names it as operator_token."
     ),
 ]
+By = Annotated[str, typer.Option("--by", help="Who gives the command; events keep it.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; events keep it.")]
 Verify = Annotated[
     Path | None,
     typer.Option(
@@ -55,6 +66,8 @@ def pin(
     arm: Arm,
     url: Url,
     experiment: Experiment = None,
+    by: By = "",
+    reason: Reason = "",
     token_file: TokenFile = None,
     verify: Verify = None,
 ) -> None:
@@ -62,13 +75,21 @@ def pin(
 
     This holds in the whole network if the agent is one of its operators, otherwise at this agent.
     """
-    _send_order(url, lambda client: client.pin(arm), experiment, token_file, verify)
+    _send_order(
+        url,
+        lambda client: client.pin(arm, by=by, reason=reason),
+        experiment,
+        token_file,
+        verify,
+    )
 
 
 def pause(
     arm: Arm,
     url: Url,
     experiment: Experiment = None,
+    by: By = "",
+    reason: Reason = "",
     token_file: TokenFile = None,
     verify: Verify = None,
 ) -> None:
@@ -76,7 +97,13 @@ def pause(
 
     This holds in the whole network if the agent is one of its operators, otherwise at this agent.
     """
-    _send_order(url, lambda client: client.pause(arm), experiment, token_file, verify)
+    _send_order(
+        url,
+        lambda client: client.pause(arm, by=by, reason=reason),
+        experiment,
+        token_file,
+        verify,
+    )
 
 
 def resume(
@@ -85,6 +112,8 @@ def resume(
         typer.Argument(metavar="[ARM] URL", help="The arm (default: all arms)."),
     ],
     experiment: Experiment = None,
+    by: By = "",
+    reason: Reason = "",
     token_file: TokenFile = None,
     verify: Verify = None,
 ) -> None:
@@ -94,7 +123,33 @@ def resume(
     # The optional argument comes first, as in `posse pin ARM URL`; Typer cannot express this.
     *arms, url = arm_and_url
     arm = arms[0] if arms else None
-    _send_order(url, lambda client: client.resume(arm), experiment, token_file, verify)
+    _send_order(
+        url,
+        lambda client: client.resume(arm, by=by, reason=reason),
+        experiment,
+        token_file,
+        verify,
+    )
+
+
+def forget(
+    agent: Annotated[str, typer.Argument(metavar="NAME", help="The agent that left.")],
+    url: Url,
+    by: By = "",
+    reason: Reason = "",
+    token_file: TokenFile = None,
+    verify: Verify = None,
+) -> None:
+    """Leave an agent that left for good out of headlines, drawings and counts of agents.
+
+    This holds in the whole network if the agent that is asked is one of its operators. The evidence
+    of the agent that left stays. If it comes back, it is there again.
+    """
+    answer = call_agent(
+        url, lambda client: client.forget(agent, by=by, reason=reason), None, token_file, verify
+    )
+    names = sorted(answer.get("agents", ()))
+    typer.echo(f"{agent} is forgotten; agents: {', '.join(names)}")
 
 
 def reload(url: Url, token_file: TokenFile = None, verify: Verify = None) -> None:
@@ -102,7 +157,7 @@ def reload(url: Url, token_file: TokenFile = None, verify: Verify = None) -> Non
 
     A file with an error changes nothing, and the answer says what is wrong.
     """
-    answer = _call_agent(url, lambda client: client.reload(), None, token_file, verify)
+    answer = call_agent(url, lambda client: client.reload(), None, token_file, verify)
     typer.echo(str(answer.get("changed", "")) or "no setting has changed")
 
 
@@ -113,7 +168,7 @@ def _send_order(
     token_file: Path | None,
     verify: Path | None,
 ) -> None:
-    answer = _call_agent(url, ask, experiment, token_file, verify)
+    answer = call_agent(url, ask, experiment, token_file, verify)
     try:
         for line in _describe_controls(answer):
             typer.echo(line)
@@ -122,13 +177,14 @@ def _send_order(
         raise UserError(f"the server at {url} is not a Posse agent") from None
 
 
-def _call_agent(
+def call_agent(
     url: str,
     ask: Callable[[Client], dict[str, Any]],
     experiment: str | None,
     token_file: Path | None,
     verify: Path | None,
 ) -> dict[str, Any]:
+    """Send a request to a running agent and return its answer."""
     with catch_user_errors(), require_live_extra():
         from posse.live.client import Client
 
@@ -150,6 +206,8 @@ def _describe_controls(status: dict[str, Any]) -> list[str]:
         if record is None:
             continue
         by = f" (version {record['version']}, by {record['signer']})" if whose == "network" else ""
+        if stated := ": ".join(text for text in (record.get("by"), record.get("reason")) if text):
+            by += f" ({stated})"
         if record["pinned"]:
             lines.append(f"{record['pinned']} is pinned {where}{by}")
         lines += [f"{arm} is paused {where}{by}" for arm in record["paused"]]

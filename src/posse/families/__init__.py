@@ -28,6 +28,7 @@ from posse.families.optional_methods import (
     to_count_and_total,
 )
 from posse.families.poisson import Poisson
+from posse.families.revenue import Revenue
 from posse.families.student_t import StudentT
 from posse.families.variational import Variational
 
@@ -38,6 +39,7 @@ FAMILIES: dict[str, Any] = {
     "gaussian-unknown-variance": GaussianUnknownVariance,
     "poisson": Poisson,
     "exponential": Exponential,
+    "revenue": Revenue,
     "grid": Grid,
 }
 
@@ -66,6 +68,7 @@ __all__ = [
     "MixtureOfNormals",
     "OptionalMethods",
     "Poisson",
+    "Revenue",
     "StudentT",
     "Variational",
     "from_count_and_total",

@@ -20,7 +20,7 @@ class OptionalMethods:
     """Default values of the optional methods and attributes of a family.
 
     powers: the powers of a reward that live agents sum beside a count; `statistic(y)` must be
-    linear in them. Empty: live agents refuse the family.
+    linear in them. y^0 counts the rewards other than 0. Empty: live agents refuse the family.
     kernel: the posterior of the compiled engine (`posse.lab.compiled.posteriors`) whose count and
     total equal the two coordinates up to a linear map (`to_count_and_total`). None: only the
     reference engine can simulate the family.

@@ -27,7 +27,7 @@ from posse.live.membership import (
     describe_network,
 )
 from posse.live.messaging import Codec, Inbox, MessageLimits, Receive, Transport, WireError
-from posse.live.store import DecisionRecord, RewardOutcome, Store, StoreError, Unknown
+from posse.live.store import Conflict, DecisionRecord, RewardOutcome, Store, StoreError, Unknown
 
 if TYPE_CHECKING:
     from posse.live.config import AgentSettings
@@ -165,9 +165,10 @@ class Node:
         id_: str | None = None,
         allowed: Sequence[str] | None = None,
         context: Mapping[str, Any] | None = None,
+        visitor: str | None = None,
     ) -> DecisionRecord:
         """Decide in the only experiment; idempotent in the id."""
-        return self.experiment().decide(id_, allowed, context)
+        return self.experiment().decide(id_, allowed, context, visitor)
 
     def draw_decision(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
         """Draw a decision of the only experiment that is not on disk yet."""
@@ -185,25 +186,59 @@ class Node:
         """Return own evidence and all evidence of the only experiment, in quanta."""
         return self.experiment().evidence()
 
-    def pin(self, experiment: str | None, arm: str) -> Control:
+    def pin(self, experiment: str | None, arm: str, by: str = "", reason: str = "") -> Control:
         """Play only this arm."""
-        return self.experiment(experiment).pin(arm)
+        return self.experiment(experiment).pin(arm, by, reason)
 
-    def pause(self, experiment: str | None, arm: str) -> Control:
+    def pause(self, experiment: str | None, arm: str, by: str = "", reason: str = "") -> Control:
         """Stop playing this arm."""
-        return self.experiment(experiment).pause(arm)
+        return self.experiment(experiment).pause(arm, by, reason)
 
-    def resume(self, experiment: str | None, arm: str | None = None) -> Control:
+    def resume(
+        self, experiment: str | None, arm: str | None = None, by: str = "", reason: str = ""
+    ) -> Control:
         """Undo pins and pauses of an arm, or of all arms."""
-        return self.experiment(experiment).resume(arm)
+        return self.experiment(experiment).resume(arm, by, reason)
+
+    def forget(self, agent: str, by: str = "", reason: str = "") -> NetworkAnswer:
+        """Leave an agent that left out of views of the network; its evidence stays.
+
+        It is there again as soon as a status of it comes that is newer than the last one.
+        """
+        agents = self.network()["agents"]
+        forgotten = any(agent in x.forgotten_agents() for x in self.experiments.values())
+        if agent not in agents and not forgotten:
+            known = _list_names(agents)
+            raise Conflict(f"unknown agent {agent!r}: the agents known here are {known}")
+        if agent in agents and agents[agent]["state"] == "up":
+            raise Conflict(
+                f"{agent} is up, or was two minutes ago: stop it, wait until it is shown as down "
+                "or silent, then forget it"
+            )
+        received = self.presence.statuses().get(agent)
+        last_status = 0 if received is None else received.status.time
+        for experiment in self.experiments.values():
+            experiment.forget(agent, last_status, by, reason)
+        return self.network()
+
+    @property
+    def certificate_end(self) -> float | None:
+        """When this agent's certificate expires, in Unix time; None without a certificate."""
+        keys = None if self.reloader is None else self.reloader.network.keys
+        return None if keys is None else keys.expires
 
     def reload(self, settings: AgentSettings) -> str:
         """Adopt other settings, all or, if bad, none; returns the changes in one line."""
         if self.reloader is None:
             raise ValueError("this node was not built from settings: restart it to change them")
-        summary = self.reloader.apply_settings(settings)
-        self._log_event("settings", f"{self.name} reloaded its settings: {summary}")
-        return summary
+        changes = self.reloader.apply_settings(settings)
+        done = f"{self.name} reloaded its settings: "
+        log.warning("%s%s", done, changes.describe())
+        for name, experiment in self.experiments.items():
+            # the history of an experiment does not tell of another
+            if sentence := changes.describe_for(name):
+                experiment.recorder.note_event("settings", done + sentence)
+        return changes.describe()
 
     def replace_experiments(
         self,

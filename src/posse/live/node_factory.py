@@ -20,6 +20,7 @@ from posse.live.security import (
     make_signer,
     make_verifier,
     make_voucher,
+    read_certificate,
 )
 from posse.live.store import Store
 
@@ -32,6 +33,7 @@ class KeyMaterial:
     sign: Sign
     verify: Verify
     vouch: Vouch
+    expires: float  # the end of the certificate, in Unix time
 
 
 class AgentKeys:
@@ -53,6 +55,11 @@ class AgentKeys:
         self._material = fresh
         return before
 
+    @property
+    def expires(self) -> float:
+        """When the certificate that is used expires, in Unix time."""
+        return self._material.expires
+
     def sign(self, content: bytes) -> bytes:
         """Sign as this agent."""
         return self._material.sign(content)
@@ -73,6 +80,7 @@ class AgentKeys:
             make_signer(self.files),
             make_verifier(self.files),
             make_voucher(self.files),
+            read_certificate(self.files.certificate).not_valid_after_utc.timestamp(),
         )
 
 
@@ -157,6 +165,7 @@ class ExperimentFactory:
             store,
             reward_window=RewardWindow(s.reward_window, s.default_reward),
             remember=s.remember,
+            payload=s.payload,
             clock=self.clock,
             draw=self.draw,
             controls=Controls(settings.network, name, self.name),

@@ -16,13 +16,13 @@ from posse.live.node_factory import ExperimentFactory, NetworkAccess
 
 # what a running process cannot change: its identity, its files and where it answers
 FIXED_KEYS = (
-    "name", "store", "network", "insecure", "certificates", "http", "http_hosts", "http_token",
-    "http_certificate", "http_key", "insecure_http", "operator_token", "probe", "log",
+    "name", "store", "network", "insecure", "certificates", "http", "http_hosts", "http_origins",
+    "http_token", "http_certificate", "http_key", "insecure_http", "operator_token", "probe", "log",
 )  # fmt: skip
 TRANSPORT_KEYS = "neighbours", "router", "listen"  # by which others are reached
 CHANGEABLE_KEYS = (  # of an experiment
     "arms", "reward_window", "default_reward", "remember",
-    "min_share", "new_arm_share", "new_arm_pulls", "sites",
+    "min_share", "new_arm_share", "new_arm_pulls", "sites", "payload",
 )  # fmt: skip
 PATIENCE = 10.0  # seconds for which an address that was just in use may stay so
 
@@ -48,8 +48,8 @@ class Reloader:
     factory: ExperimentFactory
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def apply_settings(self, new: AgentSettings) -> str:
-        """Adopt other settings; returns the changes in one line."""
+    def apply_settings(self, new: AgentSettings) -> SettingsChanges:
+        """Adopt other settings; returns the changes."""
         with self._lock:
             old = self.settings
             _check_changes(old, new)
@@ -77,7 +77,7 @@ class Reloader:
                     raise
             self._apply_to_node(new, added)
             self.settings = new
-            return _describe_changes(old, new, fresh is not None)
+            return _list_changes(old, new, fresh is not None)
 
     def _make_experiments(
         self, new: AgentSettings, names: Iterable[str]
@@ -108,6 +108,7 @@ class Reloader:
                 RewardWindow(settings.reward_window, settings.default_reward)
             )
             experiment_.remember = settings.remember
+            experiment_.payload = settings.payload
             experiment_.set_arms(settings.arms, settings.shares)
             experiment_.set_sites(settings.sites)
             self.factory.configure_controls(new, experiment_)
@@ -142,24 +143,51 @@ def _check_changes(old: AgentSettings, new: AgentSettings) -> None:
                 )
 
 
-def _describe_changes(old: AgentSettings, new: AgentSettings, certificates: bool) -> str:
-    """Describe the changes in one line."""
-    parts = [_describe_difference("experiments", old.experiments, new.experiments)]
+@dataclass(frozen=True)
+class SettingsChanges:
+    """What a reload changed: the list of experiments, each of them, and the whole agent."""
+
+    experiments: str
+    by_experiment: Mapping[str, list[str]]
+    agent: list[str]
+
+    def describe(self) -> str:
+        """Describe all changes in one line."""
+        parts = [part for parts in self.by_experiment.values() for part in parts]
+        return "; ".join(filter(None, [self.experiments, *parts, *self.agent])) or "nothing changed"
+
+    def describe_for(self, experiment: str) -> str:
+        """Describe the changes that concern one experiment; empty if none does."""
+        return "; ".join([*self.by_experiment.get(experiment, ()), *self.agent])
+
+
+def _list_changes(old: AgentSettings, new: AgentSettings, certificates: bool) -> SettingsChanges:
+    """List the changes between two settings."""
+    by_experiment: dict[str, list[str]] = {}
     for name in (name for name in old.experiments if name in new.experiments):
         before = old.experiments[name]
         after = new.experiments[name]
-        parts.append(_describe_difference(f"arms of {name}", before.arms, after.arms))
         changed = [k for k in CHANGEABLE_KEYS[1:] if getattr(before, k) != getattr(after, k)]
-        parts += [f"{key} of {name}: {getattr(after, key)}" for key in changed]
-    parts.append(_describe_difference("neighbours", old.neighbours, new.neighbours))
+        parts = [
+            _describe_difference(f"arms of {name}", before.arms, after.arms),
+            *(
+                f"new payload of {name}"
+                if key == "payload"
+                else f"{key} of {name}: {getattr(after, key)}"
+                for key in changed
+            ),
+        ]
+        by_experiment[name] = [part for part in parts if part]
+    agent = [_describe_difference("neighbours", old.neighbours, new.neighbours)]
     if old.neighbours != new.neighbours and old.neighbours.keys() == new.neighbours.keys():
-        parts.append("new addresses of neighbours")
-    parts.append(_describe_difference("operators", old.operators, new.operators))
+        agent.append("new addresses of neighbours")
+    agent.append(_describe_difference("operators", old.operators, new.operators))
     for key in ("router", "listen", "limits", "tick_seconds"):
         if getattr(old, key) != getattr(new, key):
-            parts.append(f"new {key}")
-    parts.append("certificates reloaded" if certificates else "")
-    return "; ".join(part for part in parts if part) or "nothing changed"
+            agent.append(f"new {key}")
+    agent.append("certificates reloaded" if certificates else "")
+    experiments = _describe_difference("experiments", old.experiments, new.experiments)
+    return SettingsChanges(experiments, by_experiment, [part for part in agent if part])
 
 
 def _describe_difference(label: str, old: Iterable[str], new: Iterable[str]) -> str:

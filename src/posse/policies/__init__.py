@@ -8,6 +8,7 @@ from posse.policies.policy import Policy, argmax, choose, share_among_ties, time
 from posse.policies.rand_ucb import RandUCB
 from posse.policies.thompson import ThompsonSampling
 from posse.policies.top_two import TopTwo
+from posse.policies.uniform import Uniform
 
 POLICIES: dict[str, Any] = {
     "thompson-sampling": ThompsonSampling,
@@ -15,6 +16,7 @@ POLICIES: dict[str, Any] = {
     "greedy": Greedy,
     "top-two": TopTwo,
     "rand-ucb": RandUCB,
+    "uniform": Uniform,
 }
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "RandUCB",
     "ThompsonSampling",
     "TopTwo",
+    "Uniform",
     "argmax",
     "choose",
     "share_among_ties",

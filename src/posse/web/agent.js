@@ -3,7 +3,9 @@ import { $, h, render } from "./dom.js";
 import { fixed, stamp, total } from "./format.js";
 import { armTable } from "./arms.js";
 import { timeChart } from "./chart.js";
+import { guardrailTable } from "./guardrails.js";
 import { network } from "./network.js";
+import { confirmOrder } from "./orders.js";
 import { panels, recent } from "./past.js";
 import { picker } from "./segments.js";
 import { siteMap } from "./sites.js";
@@ -58,7 +60,12 @@ const begin = async () => {
     const name = wanted() || caller.experiments[0];
     if (!caller.experiments.includes(name)) return fail({ status: 404, message: "This agent has no such experiment" });
     if (mine.signal.aborted) return;
-    base = `v1/experiments/${encodeURIComponent(name)}/`;
+    const address = `v1/experiments/${encodeURIComponent(name)}/`;
+    if (address !== base) { // the past of another experiment must not stay until its own arrives
+      chart?.show({ times: [], panels: [], events: [] });
+      render($("events"));
+    }
+    base = address;
     stop = follow(base, take, fail);
   } catch (error) {
     if (mine.signal.aborted) return;
@@ -80,8 +87,11 @@ const show = () => {
   const nothing = !total(Object.values(arms).map((arm) => arm.pulls_in_network + arm.open_in_network)) && !view.experiment.open_decisions;
   render($("notes"), ...notes(view), nothing ? states.empty(view) : null);
   table();
-  $("sites-about").textContent = measure(agent).rate ? "Conversion by site" : "Mean rewards by site";
+  const who = view.experiment.context ? " Each arm got other visitors." : "";
+  $("sites-about").textContent = `What happened: ${measure(agent).rate ? "share of closed visits that converted" : "mean reward of closed visits"}.${who}`;
   render($("sites"), ...siteMap(view));
+  $("guards").hidden = !view.guardrails?.length;
+  render($("guards-table"), view.guardrails?.length ? guardrailTable(view) : null);
   $("network-about").textContent = `Seen from ${agent.name}; numbers on links: message delay`;
   render($("network"), ...network(view));
   $("content").hidden = false;
@@ -93,7 +103,8 @@ const show = () => {
 const table = () => {
   const { arms, whom } = segments.arms(base, view);
   const where = view.experiment.sites.read === "alike" ? " at all sites" : ", for this site";
-  $("arms-about").textContent = `${measure(view.agent).rate ? "Rates" : "Means"} of closed decisions${where}${whom ? `, for ${whom}` : ""}, with 95% intervals; dotted: the leader`;
+  const what = whom ? `What to expect of ${whom}, estimated` : `${measure(view.agent).rate ? "Rates" : "Means"}, estimated`;
+  $("arms-about").textContent = `${what} from closed visits (their reward is final)${where}; bars: 95% intervals; dotted: the leader`;
   render($("arms"), armTable({ ...view, arms }, recent(past.day, arms)));
   settle();
 };
@@ -102,8 +113,8 @@ const draw = () => {
   if (!past.shown || !view.arms) return;
   const shown = panels(past.shown, view);
   chart ??= timeChart($("chart"));
-  chart.show(shown);
-  const waiting = past.shown.times.length < 2 ? "History is recorded once a minute: lines begin with the second point." : null;
+  chart.show(shown.panels.length ? shown : { ...shown, times: [] });
+  const waiting = !shown.panels.length ? "No visits yet: lines begin with the first." : past.shown.times.length < 2 ? "History is recorded once a minute: lines begin with the second point." : null;
   render($("chart-empty"), waiting ? h("p", { class: "blank" }, waiting) : null);
   const events = shown.events.toReversed();
   render($("events"), ...(events.length ? events.map((each) => h("li", { "data-key": `${each.time} ${each.text}` }, h("i", {}, each.key), h("span", {}, stamp(each.time)), h("span", {}, each.text))) : [h("li", {}, h("i"), h("span", {}, "–"), h("span", {}, "No events."))]));
@@ -137,7 +148,7 @@ const beat = () => {
   body.toggle("is-stale", old || Boolean(trouble && !updated && !refusal));
   if (trouble && !updated) render($("lead"), h("h1", { class: "sr" }, "Nothing to show")); // nothing is loading
   $("alive").textContent = !updated ? (refusal ? "nothing shown" : trouble ? "no answer" : "connecting") : old ? `no update for ${Math.floor(silence)} s` : `${streamed ? "live" : "polled"}, ${fixed(silence)} s ago`;
-  if (refusal || (trouble && !updated)) render($("notice"), states.refused(trouble));
+  if (refusal || (trouble && !updated)) render($("notice"), states.refused(trouble, Boolean(token())));
   else render($("notice"), old ? states.stale(Math.floor(silence), view.now, trouble, neighbours()) : null);
   if (trouble?.status === 401 && !$("write").open) $("write").open = true;
 };
@@ -148,10 +159,10 @@ const introduce = ({ admitted, operator, known_token: known }) => {
   $("told").textContent = !token() || operator ? "" : known ? "This token allows reading, but not pinning or pausing." : admitted ? "Wrong token: it is not the operators'. You can still read." : "Wrong token: the agent does not know it.";
   document.body.classList.toggle("can-write", operator);
 };
-const order = async (act, arm) => {
+const order = async (act, given) => {
+  const [path, section] = act === "forget" ? ["v1/forget", "network"] : [`${base}${act}`, "controls"];
   try {
-    const body = JSON.stringify({ arm });
-    view.controls = await (await ask(`${base}${act}`, { method: "POST", body })).json();
+    view[section] = await (await ask(path, { method: "POST", body: JSON.stringify(given) })).json();
     show();
   } catch (error) {
     $("told").textContent = error.message;
@@ -160,9 +171,9 @@ const order = async (act, arm) => {
 };
 
 document.addEventListener("click", (event) => {
-  const { act, arm, scale } = event.target.closest("button")?.dataset ?? {};
+  const { act, arm, agent, scale } = event.target.closest("button")?.dataset ?? {};
   if (act === "again") begin();
-  else if (act) order(act, arm);
+  else if (act) confirmOrder(view, act, agent ? { agent } : { arm }, order);
   if (!scale) return;
   past.scale = scale;
   for (const each of document.querySelectorAll("#ranges button")) each.setAttribute("aria-pressed", String(each.dataset.scale === scale));

@@ -42,14 +42,17 @@ const row = (view, name, k, unit, { at, lines, low, high }, shares) => {
   const paused = view.controls.paused.includes(name);
   const sentence = known ? `${shown}: ${unit.value(arm.mean)} ${unit.of}; the true value lies between ${unit.value(arm.low)} and ${unit.value(arm.high)}, right in 95 of 100 cases.` : `${shown}: no reward is final yet.`;
   const bar = known ? { x1: at(clamp(arm.low, low, high)), x2: at(clamp(arm.high, low, high)), y1: "50%", y2: "50%" } : null;
+  // before the first closed visit there is only the prior, which is no finding
+  const any = Object.values(view.arms).some((each) => each.pulls_in_network > 0);
+  const chance = any && arm.probability_best !== null ? sure(arm.probability_best) : null;
   const now = shares.now[name];
   const share = now === null || now === undefined ? "–" : percent(now, 1);
   return h("tr", { class: paused ? "paused" : null, "data-key": name },
     h("th", { scope: "row", class: "name", tip: shown }, h("span", { class: "row" }, mark(k), bdi(name), badge(view, name, arm))),
     h("td", { class: "range", tip: sentence }, s("svg", { role: "img", "aria-label": sentence }, lines(),
       known ? [s("line", { class: `whisker ${colour(k)}`, ...bar }), s("line", { class: "spine", ...bar }), s("circle", { class: `dot ${colour(k)}`, cx: at(clamp(arm.mean, low, high)), cy: "50%", r: 5 })] : null)),
-    h("td", { class: "num rate", tip: sentence }, h("b", {}, known ? unit.value(arm.mean) : "–"), h("small", {}, known ? ` ${unit.half((arm.high - arm.low) / 2)}` : " none yet")),
-    cell("likely best", `The probability that ${shown} is the best arm: ${arm.probability_best === null ? "unknown" : sure(arm.probability_best)}. It is not the verdict: frequent looks make it overconfident.`, arm.probability_best === null ? "–" : sure(arm.probability_best)),
+    h("td", { class: "num rate", tip: sentence }, h("b", {}, known ? unit.value(arm.mean) : "–"), h("small", {}, known ? ` ${unit.range(arm.low, arm.high)}` : " none yet")),
+    cell("likely best", `The probability that ${shown} is the best arm: ${chance ?? "unknown before the first closed visit"}. It is not the verdict: frequent looks make it overconfident.`, chance ?? "–"),
     h("td", { class: "share", tip: `${shown} gets ${share} of visits (${shares.span}). The line shows a day, from 0 to 100%.` }, h("span", { class: "sparkcell" }, spark(shares.past[name], colour(k)), h("b", {}, share))),
     cell("visits here", `${count(arm.pulls_here)} decisions of this agent for ${shown} whose reward is final.`, count(arm.pulls_here)),
     cell("in the network", `${count(arm.pulls_in_network)} decisions of all agents for ${shown} whose reward is final, as known here.`, count(arm.pulls_in_network)),
@@ -70,9 +73,9 @@ export const armTable = (view, shares) => {
     reference === null ? null : s("line", { class: "ref", x1: at(clamp(reference, low, high)), x2: at(clamp(reference, low, high)), y1: 0, y2: "100%" }),
   ];
   const head = h("tr", {}, h("th", { scope: "col", class: "name" }, "arm"),
-    h("th", { scope: "col", class: "range", tip: "Dot: the mean of closed decisions. Bar: where the true mean lies, right in 95 of 100 cases. Dotted line: the leader." },
+    h("th", { scope: "col", class: "range", tip: "Dot: the estimated mean, from closed visits and a weak prior. Bar: where the true mean lies, right in 95 of 100 cases. Dotted line: the leader." },
       s("svg", { "aria-hidden": "true" }, ...ticks.map((tick) => s("text", { x: at(tick), y: 12, "text-anchor": "middle" }, unit.axis(tick)))), h("span", { class: "sr" }, "95% interval")),
-    column(unit.column, unit.rate ? "Of 100 visits with this arm, how many convert, among decisions whose reward is final." : "The mean reward of decisions whose reward is final."),
+    column(unit.column, unit.rate ? "Of 100 visits with this arm, how many convert: an estimate from visits whose reward is final. Below: where the true rate lies, right in 95 of 100 cases." : "The mean reward, estimated from visits whose reward is final. Below: where the true mean lies, right in 95 of 100 cases."),
     column("likely best", "The probability that this arm is the best, given all evidence here. It is not the verdict: frequent looks make it overconfident."),
     column("share of visits, last day", "The share of all visits in the network with this arm over the last day, and now."),
     column("visits here", "Decisions of this agent for this arm whose reward is final.", "num mid-hide"),

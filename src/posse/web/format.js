@@ -18,7 +18,7 @@ export const total = (values) => values.reduce((a, b) => a + b, 0);
 export const short = (value) => {
   if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  if (size >= 1e6 || (size > 0 && size < 1e-4)) return minus(value.toPrecision(3)).replace("e+", "e").replace(/\.?0+e/, "e");
+  if (size >= 1e6 || (size > 0 && size < 1e-4)) return minus(value.toExponential(2)).replace("e+", "e").replace(/\.?0+e/, "e");
   if (size >= 100) return whole(value);
   return minus(String(Number(value.toPrecision(3))));
 };

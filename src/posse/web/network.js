@@ -91,7 +91,8 @@ const table = (view, agents) => h("div", { class: "agents", tabindex: agents.len
       const visits = Math.max(mine.counted ?? 0, mine.held ?? 0); // its status may be a minute old
       const [number, reasons] = refused(agent.refused);
       return h("tr", { "data-key": name }, h("th", { scope: "row", tip: sentence(name, agent, view.now) }, bdi(name), agent.via && agent.via !== name ? h("span", { class: "quiet small narrow-hide" }, " via ", bdi(agent.via)) : null),
-        h("td", { class: `num ${lost(agent) ? "lost" : ""}`, tip: sentence(name, agent, view.now) }, agent.state === "here" ? "here" : state(agent, view.now)),
+        h("td", { class: `num ${lost(agent) ? "lost" : ""}`, tip: sentence(name, agent, view.now) }, agent.state === "here" ? "here" : state(agent, view.now),
+          agent.state === "here" || agent.state === "up" ? null : [" ", h("button", { type: "button", class: "act", "data-act": "forget", "data-agent": name, "aria-label": `Forget ${isolated(name)}` }, "Forget")]),
         h("td", { class: "num", tip: typeof mine.behind === "number" ? `${count(mine.behind)} of ${count(visits)} decisions of ${isolated(name)} have not arrived here yet.` : `The number of decisions of ${isolated(name)} on their way is unknown.` }, typeof mine.behind === "number" ? count(mine.behind) : "–"),
         h("td", { class: "num narrow-hide", tip: `${isolated(name)} has counted ${count(visits)} decisions, as far as is known here.` }, count(visits)),
         h("td", { class: "num", tip: reasons }, number));

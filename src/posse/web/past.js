@@ -81,13 +81,17 @@ export const panels = (history, view) => {
   const seen = lines.flatMap((each) => each.values).filter((v) => v !== null);
   const small = seen.length ? Math.max(...seen) : 1;
   const digits = small < 0.02 ? 2 : small < 0.2 ? 1 : 0;
+  // before the first closed visit the expected loss is that of the prior, which is no finding
+  const closed = sum(Object.values(history.arms).map((arm) => arm.network.closed), history.times.length);
+  const losses = history.expected_loss.map((loss, i) => (closed[i] > 0 ? loss : null));
+  const known = (panel) => (panel.lines ?? panel.stack).some((each) => each.values.some((v) => v !== null));
   return {
     times,
     events,
     panels: [
       { title: unit.rate ? "Conversion" : "Reward", short: unit.rate ? "converts" : "reward", unit: unit.rate ? `% of closed visits, ${moving}` : `mean of closed visits, ${moving}`, brief: moving, height: 120, format: unit.rate ? (v) => percent(v, digits) : short, exact: unit.value, lines },
       { title: "Share of visits", short: "share", unit: "% of all visits in the network, by arm", brief: "% of all visits", height: 130, format: (v) => percent(v, 0), exact: (v) => percent(v, 1), stack: Object.keys(history.arms).map((name) => ({ name, k: k(name), values: whole(shares[name]) })) },
-      { title: "Expected loss", short: "loss", unit: unit.rate ? "conversions per 10,000 visits, if the leader were chosen for good" : "reward per visit, if the leader were chosen for good", brief: unit.rate ? "per 10,000 visits" : "per visit", height: 80, format: unit.rate ? (v) => short(1e4 * v) : short, exact: unit.rate ? (v) => fixed(1e4 * v, 2) : short, lines: [{ name: "all sites", k: 6, values: whole(history.expected_loss) }] },
-    ],
+      { title: "Expected loss", short: "loss", unit: unit.rate ? "conversions lost per 10,000 visits, if the leader were chosen now for good" : "reward lost per visit, if the leader were chosen now for good", brief: unit.rate ? "per 10,000 visits" : "per visit", height: 80, high: unit.rate ? 1e-5 : undefined, format: unit.rate ? (v) => short(1e4 * v) : short, exact: unit.rate ? (v) => fixed(1e4 * v, 2) : short, lines: [{ name: "all sites", k: 6, values: whole(losses) }] },
+    ].filter(known),
   };
 };

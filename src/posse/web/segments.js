@@ -43,7 +43,7 @@ export const picker = (host, show) => {
       if (!context) return { arms: view.arms, whom: null };
       look(base, view);
       const told = Object.entries(chosen).map(([name, value]) => `${name} ${word(value)}`).join(", ");
-      return any() && at ? { arms: at, whom: told } : { arms: view.arms, whom: any() ? `${told} (loading)` : "the average visitor" };
+      return any() && at ? { arms: at, whom: `visitors with ${told}` } : { arms: view.arms, whom: any() ? `visitors with ${told} (loading)` : "an average visitor" };
     },
   };
 };

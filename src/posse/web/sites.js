@@ -1,8 +1,9 @@
 // Sites and arms as a heat map: rates with counts, a mark where a site differs, the gain from sharing.
 import { bdi, h, isolated } from "./dom.js";
 import { brief, clamp, count, fixed, short, total } from "./format.js";
-import { measure } from "./words.js";
+import { measure, ranking } from "./words.js";
 
+const ENOUGH = 30; // closed visits of the leading arm at a site, for a gain from sharing
 // With few visits the colours would show only chance.
 const few = ({ pulls, mean }, unit) => mean === null || pulls < 30 || (unit.rate && pulls * mean * (1 - mean) < 15);
 
@@ -28,11 +29,15 @@ export const siteMap = (view) => {
   const [rows, arms] = [Object.entries(sites), Object.keys(view.arms)];
   const solid = rows.flatMap(([, row]) => Object.values(row.arms)).filter((cell) => !few(cell, unit)).map((cell) => cell.mean);
   const range = solid.length ? [Math.min(...solid), Math.max(...solid)] : [0, 1];
-  const gained = (name, gain) => (gain === null ? `The gain from sharing at ${isolated(name)} is unknown.` : `The evidence of the leading arm at ${isolated(name)} is worth ${fixed(gain)} times its own visits.`);
+  const leader = ranking(view)[0];
+  // of a few visits any evidence is many times as much
+  const gains = (row) => (row.gain !== null && leader && (row.arms[leader]?.pulls ?? 0) >= ENOUGH ? row.gain : null);
+  const missing = view.experiment.context ? "is not computed with contexts" : `is not shown: fewer than ${ENOUGH} closed visits of the leading arm there`;
+  const gained = (name, gain) => (gain === null ? `The gain from sharing at ${isolated(name)} ${missing}.` : `The evidence of the leading arm at ${isolated(name)} is worth ${fixed(gain)} times its own visits.`);
   const head = h("tr", {}, h("th", { scope: "col" }, "site"), ...arms.map((arm) => h("th", { scope: "col", tip: isolated(arm) }, bdi(arm))),
-    h("th", { scope: "col", class: "gain num", tip: "How many times as many visits a site would have needed to learn as much alone." }, "gain from sharing"));
+    h("th", { scope: "col", class: "gain num", tip: "How many times as many visits a site would have needed to learn as much about the leading arm alone." }, "gain from sharing"));
   const body = rows.map(([name, row]) => h("tr", { "data-key": name },
-    h("th", { scope: "row", tip: isolated(name) }, bdi(name), name === view.agent.name ? h("span", { class: "quiet small narrow-hide" }, " here") : null),
+    h("th", { scope: "row", tip: isolated(name) }, bdi(name), name === view.agent.name ? h("span", { class: "quiet small narrow-hide" }, " here") : Object.hasOwn(view.network.agents, name) ? null : h("span", { class: "quiet small narrow-hide", tip: `${isolated(name)} was forgotten by an operator, because it left; its visits still count.` }, " left")),
     ...arms.map((arm) => {
       const cell = row.arms[arm] ?? { pulls: 0, mean: null };
       const odd = apart.find((each) => each.site === name && each.arm === arm);
@@ -40,13 +45,13 @@ export const siteMap = (view) => {
       const more = odd ? ` Elsewhere ${unit.value(odd.elsewhere)}: more than chance explains.` : few(cell, unit) && cell.pulls ? " Too few visits for a colour." : "";
       return box(cell, unit, range, basic + more, odd ? `differs ${odd.higher ? "" : "low"}` : "");
     }),
-    h("td", { class: "gain num", tip: gained(name, row.gain) }, row.gain === null ? "–" : `×${fixed(row.gain)}`)));
+    h("td", { class: "gain num", tip: gained(name, gains(row)) }, gains(row) === null ? "–" : `×${fixed(gains(row))}`)));
   const all = rows.length > 1 ? h("tr", { class: "all", "data-key": " all" }, h("th", { scope: "row" }, "all sites"),
     ...arms.map((arm) => { const cell = pooled(rows, arm); return box(cell, unit, range, `${isolated(arm)}, all sites shown: ${cell.mean === null ? "no closed visit" : `${unit.value(cell.mean)} ${unit.of}, of ${count(cell.pulls)} closed`}.`); }), h("td", { class: "gain" })) : null;
   return [
     h("div", { class: "scroll" }, h("table", { class: "heat", "data-grid": true, vars: { "--arms": arms.length } }, h("caption", { class: "sr" }, "Means by site and arm, with visits below"), h("thead", {}, head), h("tbody", {}, ...body, all))),
     h("p", { class: "key" }, range[1] > range[0] && solid.length ? h("span", {}, unit.axis(range[0]), h("span", { class: "ramp" }), `${unit.axis(range[1])} ${unit.of}`) : null,
-      h("span", {}, "small: closed visits"), apart.length ? h("span", {}, h("span", { class: "mark" }), "▲ higher, ▼ lower than elsewhere, beyond chance") : null,
+      h("span", {}, "small numbers: closed visits"), apart.length ? h("span", {}, h("span", { class: "mark" }), "▲ higher, ▼ lower than elsewhere, beyond chance") : null,
       h("span", {}, "no fill: too few visits"), others ? h("span", {}, `and ${others} sites with fewer visits`) : null),
   ];
 };

@@ -15,7 +15,8 @@ export const stale = (silence, last, error, neighbours) => {
   if (error && silence > 15) return note("bad", "No answer", "This agent has not answered", since(silence), ". Acknowledged rewards are safe on its disk.", ...where, " ", again());
   return note("bad", "Not live", "No update from this agent", since(silence), `. The page shows ${seconds(last)} UTC. `, again());
 };
-export const refused = (error) => {
+export const refused = (error, hasToken) => {
+  if (error.status === 401 && hasToken) return note("bad", "Wrong token", "This agent does not know the token. Enter another one above; an empty one removes it from this tab.");
   if (error.status === 401) return note("partly", "Token", "This agent needs a token. Enter it above, under “token”; it stays in this tab only.");
   if (error.status === 404) return note("bad", "Gone", `${error.message}. `, h("a", { href: "./" }, "Show another experiment"));
   return note("bad", "No answer", "This agent does not answer. ", again());

@@ -411,6 +411,7 @@ def count_subsets():
     return sum(isinstance(item, ArmSubset) for item in gc.get_objects())
 
 
+@pytest.mark.long
 def test_few_subsets_are_kept():
     """A caller that allows another set of arms each time does not fill the memory."""
     names = [f"arm {k}" for k in range(9)]

@@ -138,8 +138,8 @@ def test_a_family_in_place_of_an_example_is_refused():
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"powers": 1}, "^powers must be different whole numbers from 1, got 1$"),
-        ({"powers": "12"}, "^powers must be different whole numbers from 1"),
+        ({"powers": 1}, "^powers must be different whole numbers from 0, got 1$"),
+        ({"powers": "12"}, "^powers must be different whole numbers from 0"),
         ({"unit": 0.0}, "^unit of family 'poisson' must be a finite number above 0, got 0.0"),
         ({"unit": -2.0}, "^unit of family 'poisson' must be a finite number above 0, got -2.0"),
         ({"unit": "km"}, "^unit of family 'poisson' must be a number, got 'km'"),

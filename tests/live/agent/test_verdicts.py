@@ -10,11 +10,12 @@ import posse
 from posse import families
 from posse.live import AsyncClient, Client
 from posse.live.agent.agent import Agent
-from posse.live.agent.verdicts import NamedVerdict, Stop
+from posse.live.agent.verdicts import Judgement, NamedVerdict, Stop, add_forecast
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.http import serve_node
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.store import Store, StoreError, Unknown
+from posse.stopping import Range
 from tests.live.asking import refused
 from tests.live.single import single_node
 
@@ -286,7 +287,8 @@ def test_over_http_and_by_both_clients(node):
     ):
         first = http.get("/v1/verdict").json()
         assert set(first) == {
-            "verdict", "arm", "evidence", "needed", "expected_loss", "sentence", "since"
+            "verdict", "arm", "evidence", "needed", "expected_loss", "sentence", "since",
+            "probability_best", "more_decisions", "seconds_left",
         }  # fmt: skip
         assert first["verdict"] == "keep-going"
         with Client(server.url) as client:
@@ -366,3 +368,36 @@ def test_a_winner_outlives_the_process_and_a_disk_that_fails(tmp_path, monkeypat
     fourth = start()
     assert fourth.verdict().verdict == "keep-going"  # of other arms once, so from the beginning
     fourth.store.close()
+
+
+def test_a_forecast_of_the_winner_by_the_rate_so_far(tmp_path):
+    """2,000 closed decisions in an hour, and the forecast in decisions: both make seconds."""
+    one = agent()
+    time = [1000.0]
+    store = Store.open(tmp_path / "agent.db", fingerprint=one.fingerprint)
+    experiment = LiveExperiment("default", one, store, clock=lambda: time[0])
+    experiment.recorder.record_minute(time[0])
+    assert experiment.verdict().seconds_left is None
+    learn(one, "red", 1000, 50)
+    learn(one, "green", 1000, 30)
+    first = experiment.verdict()
+    assert first.more_decisions is not None
+    assert first.seconds_left is None  # there is one point only
+    time[0] += 3600.0
+    experiment.recorder.record_minute(time[0])
+    later = experiment.verdict()
+    assert later.seconds_left.likely == pytest.approx(later.more_decisions.likely * 1.8, rel=0.02)
+    assert later.sentence.startswith(first.sentence + "; at this rate a winner may come in about ")
+    assert NamedVerdict(later, ARMS, 0.05, None, False).to_json()
+    store.close()
+
+
+def test_a_forecast_is_in_words():
+    more = Range(3600.0, 86_400.0 * 9, None)
+    given = Judgement("keep-going", "red", 1.0, 3.0, 0.1, "keep going", more_decisions=more)
+    assert add_forecast(given, 1.0).sentence == (
+        "keep going; at this rate a winner may come in about 9 days (at least 60 minutes, or much "
+        "later)"
+    )
+    assert add_forecast(given, None) is given
+    assert add_forecast(given, 1e-9) is given  # in centuries

@@ -12,10 +12,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from posse import families
 from posse.live import AsyncClient, Client, Conflict, StoreError, Unknown
+from posse.live.agent import Agent, Measures, Metric
 from posse.live.client.connection import AgentResponse, RetryPolicy, RetryState
+from posse.live.experiment import RewardWindow
 from posse.live.http import serve_node
+from posse.live.messaging.transport.memory import MemoryNetwork
+from posse.live.store import Store
 from tests.live.loopback import certified, free_addresses, wait_until
+from tests.live.single import single_node
 
 
 class Awaited:
@@ -144,11 +150,10 @@ def test_an_operator_pins_pauses_and_resumes(kind, node):
         for command in (operator.pin, operator.pause, operator.resume):
             with pytest.raises(Conflict, match="unknown arm 'pink'"):
                 command("pink")
-        with (
-            kind(server.url, token="op", experiment="checkout") as elsewhere,
-            pytest.raises(Unknown, match="unknown experiment 'checkout'"),
-        ):
-            elsewhere.pin("green")
+        with kind(server.url, token="op", experiment="checkout") as elsewhere:
+            for request in (lambda: elsewhere.pin("green"), elsewhere.events):
+                with pytest.raises(Unknown, match="unknown experiment 'checkout'"):
+                    request()
         assert application.controls()["here"]["paused"] == ["red"]
         assert application.experiments()["experiments"]["default"]["pinned"] == "green"
         assert operator.resume()["pinned"] is None
@@ -416,7 +421,7 @@ def agent_like(path, body):
         many = isinstance(wish, list)
         made = {"decisions": [*map(decided, wish)]} if many else {"decision": decided(wish)}
         return 200, {"rewards": told, **made}
-    return 200, {"asked": body}
+    return 200, {"asked": body, "events": []}
 
 
 @both
@@ -432,6 +437,7 @@ def test_an_experiment_and_a_token(kind):
         client.pause("red")
         client.resume("red")
         client.resume()
+        assert client.events() == []
         client.network()
         client.experiments()
         client.reload()
@@ -439,7 +445,7 @@ def test_an_experiment_and_a_token(kind):
     paths = [f"{base}/decisions", f"{base}/decisions/{decision.id}/reward", f"{base}/arms"]
     orders = [f"{base}/{command}" for command in ("pin", "pause", "resume", "resume")]
     whole = [f"/shop/v1/{part}" for part in ("network", "experiments", "reload")]
-    assert [path for path, _, _ in server.asked] == paths + orders + whole
+    assert [path for path, _, _ in server.asked] == [*paths, *orders, f"{base}/events", *whole]
     assert [body for path, body, _ in server.asked if path in orders] == [{"arm": "red"}] * 3 + [{}]
     assert {token for _, _, token in server.asked} == {"Bearer t0k/n"}
 
@@ -629,3 +635,80 @@ def test_an_agent_that_serves_https(kind, node, tmp_path):
     ):
         assert server.url.startswith("https://")
         assert client.update(client.pull(), 1.0) is True
+
+
+@both
+def test_the_life_of_a_decision(kind, node):
+    node.experiment().set_reward_window(RewardWindow(3600.0, 0.0))
+    with serve_node(node, "127.0.0.1:0") as server, kind(server.url) as client:
+        decision = client.pull(activate=False)
+        assert client.decision(decision)["state"] == "inactive"
+        assert (client.activate(decision), client.activate(decision.id)) == (True, False)
+        assert client.decision(decision) | {"state": "open", "arm": decision.arm} == (
+            client.decision(decision)
+        )
+        assert (client.cancel(decision), client.cancel(decision)) == (True, False)
+        with pytest.raises(Conflict, match="was cancelled"):
+            client.update(decision, 1.0)
+        asked, _ = client.step([], activate=False)
+        many = client.pull_all(2, activate=False)
+        more, _ = client.step_all([(asked, 1.0)], 2, activate=False)
+        states = [client.decision(one)["state"] for one in (asked, *many, *more)]
+        assert states == ["open", *["inactive"] * 4]
+        assert client.erase(asked) == {"erased": 1, "log_emptied": True}
+        for call in (client.decision, client.erase, client.activate, client.cancel):
+            with pytest.raises(Unknown):
+                call(asked)
+            with pytest.raises(Unknown):
+                call("..")
+
+
+@both
+def test_a_fallback_has_no_life(kind):
+    (address,) = free_addresses(1)
+    options = {"fallback": "red", "fallback_after": 0.05}
+    with kind(f"http://{address.removeprefix('tcp/')}", **options) as client:
+        decision = client.pull(activate=False)
+        assert (decision.arm, decision.recorded) == ("red", False)
+        assert (client.activate(decision), client.cancel(decision)) == (False, False)
+        for call in (client.decision, client.erase):
+            with pytest.raises(Unknown, match="recorded nowhere"):
+                call(decision)
+
+
+@both
+def test_metrics_and_the_uplift(kind, tmp_path):
+    latency = Metric("latency", (0.0, 1000.0), "higher", 300.0)
+    agent = Agent(
+        ["red", "green"], families.Bernoulli(), seed=1, measures=Measures("red", 0.5, (latency,))
+    )
+    store = Store.open(tmp_path / "agent.db", fingerprint=agent.fingerprint)
+    network = MemoryNetwork([("a", "b")])
+    node = single_node(agent, store, network.transport("a"), neighbours=[])
+    node.transport.start(node.receive)
+    with serve_node(node, "127.0.0.1:0") as server, kind(server.url) as client:
+        decision = client.pull(["green"])
+        assert client.measure(decision, {"latency": 100}) is True
+        assert client.measure(decision.id, {"latency": 100}) is False
+        assert client.update(decision, 1.0, {"latency": 100}) is True
+        with pytest.raises(Conflict, match="latency"):
+            client.measure(decision, {"latency": 101})
+        with pytest.raises(ValueError, match="latency"):
+            client.measure(decision, {"latency": float("nan")})
+        other = client.pull()
+        with pytest.raises(ValueError, match="speed"):
+            client.update(other, 1.0, {"speed": 1})
+        assert client.decision(other)["reward"] is None
+        assert client.uplift()["control_arm"] == "red"
+        shown = {(one["metric"], one["arm"]): one for one in client.guardrails()}
+        assert shown["latency", "green"]["mean"] == pytest.approx(100, abs=0.01)
+        assert shown["latency", "red"]["mean"] is None
+    node.stop()
+
+
+@both
+def test_without_measures_there_is_nothing_to_show(kind, node):
+    with serve_node(node, "127.0.0.1:0") as server, kind(server.url) as client:
+        for call in (client.uplift, client.guardrails):
+            with pytest.raises(Unknown, match="this experiment has no"):
+                call()

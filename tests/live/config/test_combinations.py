@@ -84,12 +84,20 @@ def test_stop_from_plain_data():
         ({"error": 0}, "stop: error must be a finite number above 0 and below 1"),
         ({"error": 1.0}, "stop: error"),
         ({"tolerance": 0.0}, "stop: tolerance must be"),
-        ({"tolerance": "5%"}, "stop: tolerance must be a number"),
+        ({"tolerance": "5"}, "stop: tolerance must be a number above 0, or a share of the mean"),
     ],
 )
 def test_a_bad_stop_is_refused_by_name(stop, words):
     with pytest.raises(ValueError, match=words):
         experiment_from_data({**PLAIN, "stop": stop})
+
+
+def test_a_share_needs_rewards_that_are_not_negative():
+    stop = {"tolerance": "5%"}
+    assert experiment_from_data({**PLAIN, "stop": stop}).make_agent().stop == Stop(tolerance="5%")
+    signed = {"arms": ["a", "b"], "family": "gaussian", "reward_range": [-1, 1], "stop": stop}
+    with pytest.raises(ValueError, match="give a number"):
+        experiment_from_data(signed).make_agent()
 
 
 def test_only_with_stop_does_the_window_keep_agents_apart():

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posse.live.controls.controls import REPEAT_SECONDS, Control, ControlMessage, Controls
-from posse.live.controls.records import AHEAD, MOST_STEPS
+from posse.live.controls.controls import (
+    REPEAT_SECONDS,
+    Control,
+    ControlMessage,
+    Controls,
+    describe_changes,
+)
+from posse.live.controls.records import AHEAD, MOST_FORGOTTEN, MOST_STEPS
 from posse.live.messaging.wire import Codec
 from posse.live.security.certificates import CertificateFiles
 from posse.live.security.signatures import make_signer, make_voucher
@@ -405,12 +411,13 @@ def test_every_field_is_signed():
         dataclasses.replace(one, **{field: value})
         for field, value in {
             "network": "x", "experiment": "x", "version": 2, "signer": "x", "pinned": "x",
-            "paused": (),
+            "paused": (), "forgotten": (("x", 1),), "by": "x", "reason": "x",
         }.items()
     ]  # fmt: skip
-    assert len({each.content for each in (one, *others)}) == 7
+    assert len({each.content for each in (one, *others)}) == 10
     assert {field.name for field in dataclasses.fields(Control)} - {"signature"} == {
-        "network", "experiment", "version", "signer", "pinned", "paused",
+        "network", "experiment", "version", "signer", "pinned", "paused", "forgotten", "by",
+        "reason",
     }  # fmt: skip
 
 
@@ -453,3 +460,80 @@ def test_real_certificates(tmp_path):
     for damaged in (b"", b"\0" * 4, b"\xff" * 200, forged.signature[:50]):
         forged = dataclasses.replace(control, signature=damaged)
         assert paris.accept_control(forged, now) == "control_signature_invalid"
+
+
+class TestPeople:
+    """Who gave a command and why: signed, and in every sentence about it."""
+
+    def test_they_are_part_of_the_record_and_of_what_is_signed(self):
+        made = controls("berlin")
+        first = made.pin("green", ARMS, by="Ada", reason="it won")
+        assert (first.by, first.reason, first.note) == ("Ada", "it won", " (Ada: it won)")
+        assert made.describe_status(ARMS)["network"]["reason"] == "it won"
+        other = controls("rome")
+        assert other.accept_control(first, NOW) is None
+        forged = dataclasses.replace(record(2), by="Eve")
+        assert other.accept_control(forged, NOW) == "control_signature_invalid"
+        last = made.pause("red", ARMS)  # nobody says who: not Ada again
+        assert (last.pinned, last.note) == ("green", "")
+
+    @pytest.mark.parametrize(("by", "reason"), [("a" * 101, ""), ("", "r" * 301), ("a\nb", "")])
+    def test_they_are_one_short_line(self, by, reason):
+        with pytest.raises(ValueError, match="must be one line of at most"):
+            controls("berlin").pin("green", ARMS, by, reason)
+        bad = signed(Control("shop", "default", 1, "berlin", "green", by=by, reason=reason))
+        assert controls("rome").accept_control(bad, NOW) == "malformed_control"
+
+    def test_a_repeated_command_makes_no_new_version(self):
+        made = controls("berlin")
+        first = made.pin("green", ARMS, "Ada", "it won")
+        assert made.pin("green", ARMS, "Bob") is first
+
+    def test_sentences_of_changes_name_them(self):
+        before, after = {}, {("pin", "blue"): "here", ("forget", "paris"): "here"}
+        assert describe_changes(before, after, " (Ada: closed)") == [
+            ("pin", "blue is pinned here (Ada: closed)"),
+            ("forget", "paris is forgotten here (Ada: closed)"),
+        ]
+
+
+class TestForgotten:
+    """Agents that left, each with the time of its last status."""
+
+    def test_they_are_kept_beside_pins_and_survive_a_restart_and_the_wire(self):
+        made = controls("berlin")
+        made.pin("green", ARMS)
+        made.forget("paris", 500, "Ada", "closed")
+        made.resume(None, ARMS)
+        last = made.forget("oslo", 7)
+        assert made.forgotten_agents() == {"oslo": 7, "paris": 500}
+        assert acting(made) == (None, [])
+        assert not made.has_effect
+        again = controls("berlin")
+        again.restore(made.state())
+        assert again.forgotten_agents() == {"oslo": 7, "paris": 500}
+        codec = Codec(ControlMessage)
+        parcel = codec.decode(codec.encode(ControlMessage((last,)), "default"))
+        other = controls("rome")
+        assert other.receive("berlin", parcel.message, NOW) == []
+        assert other.forgotten_agents() == {"oslo": 7, "paris": 500}
+
+    def test_a_later_status_replaces_the_time_and_the_oldest_make_room(self):
+        made = controls("berlin")
+        for number in range(MOST_FORGOTTEN + 5):
+            made.forget(f"agent-{number}", number)
+        assert len(made.forgotten_agents()) == MOST_FORGOTTEN
+        assert "agent-4" not in made.forgotten_agents()
+        made.forget("agent-7", 9999)
+        assert made.forgotten_agents()["agent-7"] == 9999
+
+    def test_an_agent_does_not_forget_itself(self):
+        with pytest.raises(Conflict, match="berlin is this agent"):
+            controls("berlin").forget("berlin", 0)
+
+    @pytest.mark.parametrize(
+        "rows", [[("a", 1)], (("b", 1), ("a", 1)), (("a", 1), ("a", 2)), (("a", -1),), (("a",),)]
+    )
+    def test_malformed_ones_are_refused(self, rows):
+        bad = signed(Control("shop", "default", 1, "berlin", forgotten=rows))
+        assert controls("rome").accept_control(bad, NOW) == "malformed_control"

@@ -1,11 +1,14 @@
 """Pins and pauses from agent to agent: whole nodes with certificates on a network that loses."""
 
+import re
 import time
 
 import pytest
 
 from posse.live.controls.controls import REPEAT_SECONDS
 from posse.live.demo.fleet import Fleet
+from posse.live.http.metrics import render_metrics
+from posse.live.security import read_certificate
 from posse.live.store import Conflict
 from tests.live.loopback import certified
 
@@ -116,3 +119,46 @@ def test_without_certificates_a_pin_stays_here(line):
     line.nodes["berlin"].pin("default", "green")
     line.play()
     assert line.pinned() == {"berlin": "green", "paris": None, "rome": None}
+
+
+def test_an_agent_that_left_is_forgotten_everywhere_until_it_comes_back(line):
+    """Its evidence stays, its links are not drawn, and who forgot it and why is an event."""
+    line = line()
+    rome = line.nodes["rome"].experiment("default")
+    rome.reward(rome.decide("visit").id, 1.0)
+    line.play()
+    berlin = line.nodes["berlin"]
+    with pytest.raises(Conflict, match="rome is up, or was two minutes ago"):
+        berlin.forget("rome")
+    with pytest.raises(Conflict, match="unknown agent 'oslo'"):
+        berlin.forget("oslo")
+    line.close_node("rome")
+    line.play(40)
+    assert "rome" in berlin.network()["agents"]
+    before = berlin.experiment("default").evidence()["held"]
+    berlin.forget("rome", by="Ada", reason="the shop was closed")
+    line.play(10)
+    for name in ("berlin", "paris"):
+        network = line.nodes[name].network()
+        assert set(network["agents"]) == {"berlin", "paris"}
+        assert [(link["a"], link["b"]) for link in network["links"]] == [("berlin", "paris")]
+        for experiment in ("default", "banner"):
+            kinds = {e.kind: e.text for e in line.nodes[name].experiment(experiment).events()}
+            sentence = "rome is forgotten in the whole network by berlin (Ada: the shop was closed)"
+            assert kinds["forget"] == sentence
+    assert berlin.experiment("default").evidence()["held"] == before
+    line.restart("paris")
+    assert "rome" not in line.nodes["paris"].network()["agents"]
+    line.start("rome")
+    line.play(10)
+    assert berlin.network()["agents"]["rome"]["state"] == "up"
+    assert "rome" in line.nodes["paris"].network()["agents"]
+
+
+def test_the_end_of_the_certificate_is_a_metric(line, certificates):
+    line = line()
+    end = read_certificate(certificates / "berlin.pem").not_valid_after_utc.timestamp()
+    (value,) = re.findall(
+        r"^posse_certificate_expires_seconds (.+)$", render_metrics(line.nodes["berlin"]), re.M
+    )
+    assert float(value) == pytest.approx(end - line.now, abs=1.0)

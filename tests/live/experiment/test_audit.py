@@ -22,7 +22,7 @@ from tests.live.several import Several, table
 from tests.live.single import single_node
 
 SILENCES = {
-    "heard": RewardWindow(),
+    "reported": RewardWindow(),
     "count": RewardWindow(60.0, 0.0),
     "wait": RewardWindow(60.0, 1.0),
 }

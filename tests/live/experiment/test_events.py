@@ -58,15 +58,26 @@ def test_a_restart_is_told_to_every_experiment(pair):
     assert events(pair, "restart", experiment="banner") == ["a restarted"]
 
 
-def test_a_reload_is_told_to_every_experiment(pair):
+def test_a_reload_is_told_to_the_experiments_that_it_changed(pair):
     reload(pair, arms=["red", "blue"])
-    said = "a reloaded its settings: arms of checkout: +blue -green; arms of banner: +blue -green"
     for experiment in ("checkout", "banner"):
+        said = f"a reloaded its settings: arms of {experiment}: +blue -green"
         assert events(pair, "settings", experiment=experiment) == [said]
         assert events(pair, "arm", experiment=experiment) == ["blue was added", "green was removed"]
     with pytest.raises(ValueError, match="arms"):
         reload(pair, arms=[])
     assert len(events(pair, "settings")) == 1
+
+
+def test_what_a_reload_changes_in_one_experiment_is_not_told_to_another(pair):
+    own = {"checkout": {"arms": ["red", "green", "blue"]}, "banner": {}}
+    assert reload(pair, experiments=own) == "arms of checkout: +blue"
+    assert events(pair, "settings") == ["a reloaded its settings: arms of checkout: +blue"]
+    assert events(pair, experiment="banner") == []
+    reload(pair, experiments=own, tick_seconds=2)  # of the whole agent
+    for experiment in own:
+        said = events(pair, "settings", experiment=experiment)[-1]
+        assert said == "a reloaded its settings: new tick_seconds"
 
 
 def test_many_arms_are_one_sentence(pair):
@@ -196,7 +207,7 @@ def test_a_disk_that_was_set_back_is_told_once(tmp_path):
         made.open_node(table("a", ["checkout"]))
         made.tick(15)
         (said,) = events(made, "superseded")
-        assert said.startswith("the store was restored from a copy or is new")
+        assert said.startswith("neighbours hold more evidence of this agent than its store")
         made.nodes["a"].stop()
         made.open_node(table("a", ["checkout"]))
         made.tick(15)

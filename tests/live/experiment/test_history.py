@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from posse.live.client import AsyncClient, Client
-from posse.live.experiment.history import NUMBERS_PER_ARM, SCALES
+from posse.live.experiment.history import NUMBERS_PER_ARM, SCALES, Start
 from posse.live.http import serve_node
 from posse.live.store import StoreError, Unknown
 from posse.live.store.timeline import HistoryPoint
@@ -78,6 +78,48 @@ def test_a_point_is_what_the_evidence_was_at_that_minute(pair):
     assert sum(each.pulls[-1] for each in here) == 1 + 2 + 3 + 4
     assert sum(each.rewards[-1] for each in here) < sum(each.pulls[-1] for each in here)
     assert all(type(number) is int for each in here for number in each.pulls)
+
+
+def test_an_experiment_started_with_the_first_point_unless_others_had_visits_before(pair):
+    assert only(pair).recorder.find_start() is None
+    pair.tick(4)
+    pair.visit("a", "x", 3)
+    minute(pair, 12)
+    settings = pair.nodes["a"].reloader.settings.experiments["x"]
+    for name in "ab":  # flows do not know whose evidence it is
+        start = only(pair, name).recorder.find_start()
+        assert (start.since, start.exact) == (START, settings.exchange == "origins")
+    restart(pair)
+    minute(pair)
+    assert only(pair).recorder.find_start() == start
+
+
+def test_an_agent_that_joins_later_knows_only_that_the_experiment_is_older(tmp_path):
+    several = Several(tmp_path)
+    several.now = START
+    several.network.link("b", "c")  # whom b knows before it comes
+    several.start(a=table("a", ["x"]), b=table("b", ["x"]))
+    several.tick(3)
+    several.visit("a", "x", 5)
+    minute(several, 2)
+    several.open_node(table("c", ["x"]))
+    joined = several.now
+    several.tick()
+    assert not only(several, "c").recorder.find_start().exact  # nobody has been heard yet
+    several.tick(5)
+    assert several.pulls("c", "x") == 5
+    assert only(several, "c").recorder.find_start() == Start(joined // 60 * 60, exact=False)
+    several.close()
+
+
+def test_an_agent_that_hears_no_neighbour_does_not_claim_to_know_the_start(tmp_path):
+    several = Several(tmp_path)
+    several.now = START
+    several.start(a=table("a", ["x"]), b=table("b", ["x"]))
+    several.nodes.pop("b").stop()
+    minute(several, 12)
+    assert only(several).recorder.find_start() == Start(START, exact=False)
+    several.close()
 
 
 def test_ticks_within_a_minute_write_nothing(pair):

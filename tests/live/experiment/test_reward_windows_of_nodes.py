@@ -60,8 +60,8 @@ def test_an_agent_starts_again_after_its_default_was_changed(make):
     begun = several.nodes["a"].experiment("checkout").store.fingerprint
     for more, mode in (
         ({"reward_window": 5, "default_reward": 1}, "wait"),
-        ({"reward_window": 5}, "heard"),
-        ({}, "heard"),
+        ({"reward_window": 5}, "reported"),
+        ({}, "reported"),
         ({"reward_window": 5, "default_reward": 0}, "count"),
     ):
         only = restarted(several, **more)

@@ -60,7 +60,8 @@ def test_each_has_its_own_decisions(http, both):
     assert list(shown) == list(ARMS)
     assert shown["banner"] == {
         "arms": ARMS["banner"], "decisions": 4, "rewards": 3, "open_decisions": 1,
-        "silence": "heard", "reward_window": None, "late_rewards": 0, "longest_lateness": 0.0,
+        "inactive_decisions": 0,
+        "silence": "reported", "reward_window": None, "late_rewards": 0, "longest_lateness": 0.0,
         "superseded_rewards": 0, "half_life": None, "pinned": None, "paused": [], "context": None,
         "sites": shown["banner"]["sites"],
     }  # fmt: skip

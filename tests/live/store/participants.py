@@ -21,6 +21,21 @@ class Heard:
     def begin(self, decision: DecisionRecord) -> DecisionRecord:
         return decision
 
+    def activate(self, decision: DecisionRecord) -> DecisionRecord:
+        return replace(decision, inactive=False)
+
+    def cancel(self, decision: DecisionRecord) -> DecisionRecord:
+        return decision
+
+    def check_reward(self, reward: float) -> None:
+        pass
+
+    def is_window_over(self, decision: DecisionRecord, time: float) -> bool:
+        return False
+
+    def measure(self, decision: DecisionRecord, metrics: Mapping[str, float]) -> None:
+        raise AssertionError
+
     def settle(self, decision: DecisionRecord) -> bool:
         self.learn(decision)
         return True
@@ -60,9 +75,29 @@ class Rules:
         return decision.incarnation <= self.superseded_through
 
     def begin(self, decision: DecisionRecord) -> DecisionRecord:
+        assumed = None if decision.inactive else self.assumed
+        if assumed is not None:
+            self.note(decision, "begin", assumed)
+        return replace(decision, assumed=assumed, incarnation=self.incarnation)
+
+    def activate(self, decision: DecisionRecord) -> DecisionRecord:
         if self.counting:
             self.note(decision, "begin", self.assumed)
-        return replace(decision, assumed=self.assumed, incarnation=self.incarnation)
+        return replace(decision, inactive=False, assumed=self.assumed)
+
+    def cancel(self, decision: DecisionRecord) -> DecisionRecord:
+        if decision.assumed is not None:
+            self.note(decision, "cancel", decision.assumed)
+        return replace(decision, assumed=None)
+
+    def check_reward(self, reward: float) -> None:
+        pass
+
+    def is_window_over(self, decision: DecisionRecord, time: float) -> bool:
+        return False
+
+    def measure(self, decision: DecisionRecord, metrics: Mapping[str, float]) -> None:
+        raise AssertionError
 
     def settle(self, decision: DecisionRecord) -> bool:
         if decision.assumed is not None:

@@ -19,6 +19,7 @@ import pytest
 
 from posse.live.store import DecisionRecord, Store, StoreError, export_decisions
 from posse.live.store.decisions import OLDEST, OPEN
+from posse.live.store.store import UNCLOSED, UNSHOWN
 from tests.live.store.conftest import FINGERPRINT
 
 # Four threads decide and reward, and say so when it is acknowledged; a pipe takes a short line
@@ -169,7 +170,7 @@ def test_a_closed_store_says_so(path: Path, reopen: Callable[[], Store]) -> None
         store.find_decision("d")
 
 
-@pytest.mark.parametrize("version", [0, 1, 3])
+@pytest.mark.parametrize("version", [0, 1, 2, 4])
 def test_a_file_of_another_schema_is_refused_in_a_sentence_and_left_as_it_is(
     path: Path, reopen: Callable[[], Store], version: int
 ) -> None:
@@ -178,7 +179,7 @@ def test_a_file_of_another_schema_is_refused_in_a_sentence_and_left_as_it_is(
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version={version}")
     before = path.read_bytes()
-    sentence = f"has schema {version} and this Posse reads schema 2: start the agent with"
+    sentence = f"has schema {version} and this Posse reads schema 3: start the agent with"
     with pytest.raises(ValueError, match=sentence):
         reopen()
     with pytest.raises(ValueError, match=sentence):
@@ -195,13 +196,11 @@ def test_fingerprints_of_another_version_are_refused_in_a_sentence(path: Path) -
 def test_open_decisions_are_found_by_their_index(reopen: Callable[[], Store]) -> None:
     """However many there are: those to close in order of time, and how many are open."""
     with reopen() as store:
-        for query in (
-            f"{OPEN}{OLDEST}",
-            "SELECT count(*) FROM decision WHERE experiment = ? AND closed IS NULL",
-        ):
+        for query in (f"{OPEN}{OLDEST}", UNCLOSED, UNSHOWN):
             values = (1, *(1,) * (query.count("?") - 1))
             plan = store.read_rows(f"EXPLAIN QUERY PLAN {query}", values)
-            assert "INDEX decision_open" in plan[0][-1]
+            index = "decision_inactive" if query == UNSHOWN else "decision_open"
+            assert f"INDEX {index}" in plan[0][-1]
             assert not any("TEMP B-TREE" in row[-1] for row in plan)
 
 

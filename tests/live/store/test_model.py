@@ -123,6 +123,71 @@ class Model(RuleBasedStateMachine):
         both = [(self.kept[which][name], new), (self.kept[which][name], False)]
         assert self.stores[which].insert_decisions(twins) == both
 
+    @rule(which=EXPERIMENTS, name=NAMES, arm=ARMS, time=TIMES)
+    def ask(self, which: str, name: str, arm: str, time: int) -> None:
+        """A decision that is not shown yet."""
+        made, rules = DecisionRecord(name, arm, 0.5, time, inactive=True), self.participants[which]
+        new = name not in self.kept[which]
+        if new:
+            self.kept[which][name] = replace(made, incarnation=rules.incarnation)
+        assert self.stores[which].insert_decisions([made]) == [(self.kept[which][name], new)]
+
+    def activated(self, which: str, decision: DecisionRecord) -> DecisionRecord:
+        """As it is when its arm was shown."""
+        assumed = self.participants[which].assumed
+        if assumed is not None:
+            self.note(which, decision, "begin", assumed)
+        return replace(decision, inactive=False, assumed=assumed)
+
+    @rule(which=EXPERIMENTS, name=NAMES, time=TIMES)
+    def activate(self, which: str, name: str, time: int) -> None:
+        d = self.kept[which].get(name)
+        (outcome,) = self.stores[which].change_decisions([("activate", name)], time)
+        if d is None:
+            assert isinstance(outcome, Unknown)
+        elif d.superseded or (d.closed is None and self.is_superseded(which, d)):
+            assert isinstance(outcome, Conflict)
+        elif not d.cancelled and not (d.inactive and d.closed is not None):
+            new = d.inactive
+            self.kept[which][name] = self.activated(which, d) if new else d
+            assert outcome == (self.kept[which][name], new)
+        else:
+            assert isinstance(outcome, Conflict)
+
+    @rule(which=EXPERIMENTS, name=NAMES, time=TIMES)
+    def cancel(self, which: str, name: str, time: int) -> None:
+        d = self.kept[which].get(name)
+        (outcome,) = self.stores[which].change_decisions([("cancel", name)], time)
+        if d is None:
+            assert isinstance(outcome, Unknown)
+        elif d.superseded or (d.closed is None and self.is_superseded(which, d)):
+            assert isinstance(outcome, Conflict)
+        elif d.cancelled:
+            assert outcome == (d, False)
+        elif d.settled is not None:
+            assert isinstance(outcome, Conflict)
+        else:
+            if d.assumed is not None:
+                self.note(which, d, "cancel", d.assumed)
+            gone = replace(d, assumed=None, settled=time, silent=True, closed=time, cancelled=True)
+            self.kept[which][name] = gone
+            assert outcome == (gone, True)
+
+    @rule(which=EXPERIMENTS, name=NAMES)
+    def erase(self, which: str, name: str) -> None:
+        d = self.kept[which].pop(name, None)
+        if d is None:
+            with pytest.raises(Unknown):
+                self.stores[which].erase_decision(name)
+            return
+        self.stores[which].erase_decision(name)
+        if d.closed is None and self.is_superseded(which, d):
+            self.note(which, d, "discard", d.reward)
+        elif d.closed is None and d.settled is not None:
+            self.note(which, d, "learn" if d.assumed is None else "close", d.reward)
+        elif d.closed is None and d.assumed is not None:
+            self.note(which, d, "cancel", d.assumed)
+
     @rule(which=EXPERIMENTS, name=NAMES, reward=REWARDS, time=TIMES)
     def reward(self, which: str, name: str, reward: float, time: int) -> None:
         decision, store = self.kept[which].get(name), self.stores[which]
@@ -136,7 +201,7 @@ class Model(RuleBasedStateMachine):
                 store.add_reward(name, reward, time)
             kind = (
                 (SupersededReward if decision.superseded else LateReward)
-                if decision.silent
+                if decision.silent and not decision.cancelled
                 else Conflict
             )
             assert type(refused.value) is kind
@@ -145,6 +210,8 @@ class Model(RuleBasedStateMachine):
                 store.add_reward(name, reward, time)
         else:
             assert store.add_reward(name, reward, time) is RewardOutcome.NEW
+            if decision.inactive:
+                decision = self.activated(which, decision)
             heard = decision.assumed is None and not self.participants[which].waits
             settled = replace(decision, reward=reward, settled=time, closed=time if heard else None)
             self.kept[which][name] = settled
@@ -209,7 +276,7 @@ class Model(RuleBasedStateMachine):
             superseded = self.is_superseded(which, d)
             reward = default if d.assumed is None else d.assumed
             if d.settled is None:
-                reward = None if superseded else reward
+                reward = None if superseded or d.inactive else reward
                 d = replace(d, reward=reward, settled=now, silent=True)
             kept[d.id] = replace(d, closed=now, superseded=superseded)
             if superseded:
@@ -246,7 +313,9 @@ class Model(RuleBasedStateMachine):
             kept, evidence = self.kept[which], self.evidence[which]
             assert {name: store.find_decision(name) for name in kept} == kept
             assert all(store.find_decision(name) is None for name in set("abcdef") - set(kept))
-            assert store.count_open_decisions() == sum(d.closed is None for d in kept.values())
+            waiting = [d for d in kept.values() if d.closed is None]
+            assert store.count_open_decisions() == sum(not d.inactive for d in waiting)
+            assert store.count_inactive_decisions() == sum(d.inactive for d in waiting)
             assert self.participants[which].all == evidence
             assert (store.load_exchange() or {}) == evidence
 

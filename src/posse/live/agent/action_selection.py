@@ -22,7 +22,8 @@ from posse.divergences import kl_bernoulli
 from posse.families import Family, Gaussian
 from posse.live.agent.evidence import PROBES
 from posse.live.agent.posterior import ArmSubset, Posteriors
-from posse.policies import BayesUCB, Greedy, Policy, ThompsonSampling, TopTwo, argmax
+from posse.live.agent.rendezvous_hashing import VisitorHash
+from posse.policies import BayesUCB, Greedy, Policy, ThompsonSampling, TopTwo, Uniform, argmax
 from posse.randomness import FloatArray, Randomness
 
 
@@ -121,7 +122,7 @@ HONESTY_TRIES = 300
 HONESTY_ROUND = 10
 HONESTY_ERROR = 1e-9
 # Tests show that these are honest for all families: a trial would only take milliseconds.
-HONEST_POLICIES = ThompsonSampling, BayesUCB, Greedy, TopTwo
+HONEST_POLICIES = ThompsonSampling, BayesUCB, Greedy, TopTwo, Uniform
 MOST_RACING_ARMS = 10  # arms up to which they race at many contexts at once; more take longer so
 GAUSSIAN = Gaussian()  # of log-odds, too: a race does not mind a monotone map
 
@@ -138,12 +139,20 @@ class Choice(NamedTuple):
 class Chooser:
     """Chooses arms by a policy and shares; it draws from exactly the probabilities it reports."""
 
-    def __init__(self, policy: Policy, family: Family, horizon: int | None, shares: Shares) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        family: Family,
+        horizon: int | None,
+        shares: Shares,
+        visitor_hash: VisitorHash,
+    ) -> None:
         validation.validate_methods("policy", policy, ["scores"], "posse.ThompsonSampling()")
         self.policy = policy
         self.family = family
         self.horizon = horizon
         self.shares = shares
+        self._visitor_hash = visitor_hash
         self.timeless = getattr(policy.scores, "timeless", False)
         self._uses_race = _takes_race(policy)
 
@@ -152,32 +161,51 @@ class Chooser:
         beliefs: Posteriors,
         subset: ArmSubset,
         t: int,
-        count: int,
+        visitors: Sequence[str | None],
         generator: np.random.Generator,
     ) -> list[Choice]:
-        """Draw this number of choices at round t between the arms of a subset.
+        """Choose for each visitor (None: unknown) at round t between the arms of a subset.
 
         It draws from the probabilities: the highest of random scores has the same law, and costs
         more.
         """
-        names = subset.names
-        probabilities = self.probabilities(beliefs, subset, t)
-        chances = probabilities.tolist()
-        return [
-            Choice(names[arm], chances[arm], names, probabilities)
-            for arm in draw_arms(probabilities, count, generator)
-        ]
+        return self._choose_by(
+            self.probabilities(beliefs, subset, t), subset.names, visitors, generator
+        )
 
     def choose_arms_at(
-        self, beliefs: Posteriors, subset: ArmSubset, x: FloatArray, t: int, generator: Randomness
+        self,
+        beliefs: Posteriors,
+        subset: ArmSubset,
+        x: FloatArray,
+        t: int,
+        visitors: Sequence[str | None],
+        generator: Randomness,
     ) -> list[Choice]:
-        """Draw a choice at each of some contexts, (B, d), the first of them at round t."""
-        names = subset.names
+        """Choose for visitors at their contexts, (B, d), the first of them at round t."""
         choices = []
-        for probabilities in self.probabilities_at(beliefs, subset, x, t):
-            (arm,) = draw_arms(probabilities, 1, generator)
-            choices.append(Choice(names[arm], float(probabilities[arm]), names, probabilities))
+        rows = self.probabilities_at(beliefs, subset, x, t)
+        for probabilities, visitor in zip(rows, visitors, strict=True):
+            choices += self._choose_by(probabilities, subset.names, [visitor], generator)
         return choices
+
+    def _choose_by(
+        self,
+        probabilities: FloatArray,
+        names: tuple[str, ...],
+        visitors: Sequence[str | None],
+        generator: Randomness,
+    ) -> list[Choice]:
+        """Choose by the probabilities of arms: for a visitor by hash, otherwise at random."""
+        chances = probabilities.tolist()
+        drawn = iter(draw_arms(probabilities, visitors.count(None), generator))
+        arms = [
+            next(drawn)
+            if visitor is None
+            else self._visitor_hash.choose_arm(visitor, names, chances)
+            for visitor in visitors
+        ]
+        return [Choice(names[arm], chances[arm], names, probabilities) for arm in arms]
 
     def choose_all_at(
         self,
@@ -185,18 +213,19 @@ class Chooser:
         subsets: Sequence[ArmSubset],
         x: Sequence[FloatArray],
         t: int,
+        visitors: Sequence[str | None],
         generator: Randomness,
     ) -> list[Choice]:
-        """Draw a choice between each of some subsets at its context, equal subsets in one batch."""
-        rows_by_subset: dict[ArmSubset, list[FloatArray]] = {}
-        for subset, features in zip(subsets, x, strict=True):
-            rows_by_subset.setdefault(subset, []).append(features)
+        """Choose between each of some subsets at its context, equal subsets in one batch."""
+        places_by_subset: dict[ArmSubset, list[int]] = {}
+        for place, subset in enumerate(subsets):
+            places_by_subset.setdefault(subset, []).append(place)
         choices = {}
-        for subset, rows in rows_by_subset.items():
-            choices[subset] = iter(
-                self.choose_arms_at(beliefs, subset, np.array(rows), t, generator)
-            )
-            t += len(rows)
+        for subset, places in places_by_subset.items():
+            rows = np.array([x[place] for place in places])
+            asking = [visitors[place] for place in places]
+            choices[subset] = iter(self.choose_arms_at(beliefs, subset, rows, t, asking, generator))
+            t += len(places)
         return [next(choices[subset]) for subset in subsets]
 
     def probabilities(self, beliefs: Posteriors, subset: ArmSubset, t: int) -> FloatArray:

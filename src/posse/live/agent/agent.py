@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from operator import neg
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from posse.live.agent.arm_status import ArmSummaries, Linearizer, encode_context
 from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.agent.factory import (
     NO_WINNER_OF_CONTEXTS,
+    check_measures,
     check_message_size,
     fingerprint_agent,
     make_evidence,
@@ -27,7 +28,10 @@ from posse.live.agent.factory import (
     validate_arm_names,
     validate_options,
 )
+from posse.live.agent.measures import Measures
 from posse.live.agent.posterior import ArmSubset, Posteriors
+from posse.live.agent.rendezvous_hashing import VisitorHash, validate_visitor
+from posse.live.agent.side_sums import SideSums
 from posse.live.agent.site_pooling import (
     SharingGain,
     SiteDifferences,
@@ -36,9 +40,11 @@ from posse.live.agent.site_pooling import (
     build_site_map,
 )
 from posse.live.agent.verdicts import Judge, Judgement, NamedVerdict, Stop
-from posse.live.exchange import Ledger, Outgoing
+from posse.live.exchange import DEFAULT, Ledger, Outgoing
 from posse.policies import Policy, ThompsonSampling
 from posse.randomness import FloatArray
+from posse.stopping import validate_tolerance
+from posse.summary import Lift
 
 MOST_DECISIONS = 100_000  # decisions, of which the oldest is forgotten first
 
@@ -72,7 +78,8 @@ class Agent:
     other sites is read once a tick.
 
     context: the schema of visitors' features, a `posse.Contexts` or its table of fields, for the
-    families `Logistic` and `Linear`; then every decision is made at a context.
+    families `Logistic` and `Linear`; then every decision is made at a context. measures: a holdout
+    and metrics, which the caller observes through `side`.
     """
 
     def __init__(
@@ -96,6 +103,7 @@ class Agent:
         sites: str | float = "alike",
         half_life: float | None = None,
         context: Contexts | Mapping[str, Any] | None = None,
+        measures: Measures = Measures(),  # noqa: B008 (frozen)
     ) -> None:
         names = validate_arm_names(arms)
         self.policy = policy or ThompsonSampling()
@@ -107,18 +115,37 @@ class Agent:
         options = validate_options(exchange, exchange_options, network_size, half_life)
         self._evidence = make_evidence(exchange, family, reward_range, silent_default, self.context)
         self.family = self._evidence.family
-        self._chooser = Chooser(self.policy, self._evidence.at_mean, horizon, shares)
+        self.visitor_hash = VisitorHash(
+            options.get("network", ""), options.get("experiment", DEFAULT)
+        )
+        self._chooser = Chooser(
+            self.policy, self._evidence.at_mean, horizon, shares, self.visitor_hash
+        )
         self._chooser.check_policy(len(names), self.context is not None)
         check_message_size(self._evidence, names)
         if stop is not None and self.context is not None:
             raise ValueError(NO_WINNER_OF_CONTEXTS)
+        if stop is not None:
+            validate_tolerance(stop.tolerance, self._evidence.at_mean)
         # Verdicts compare rewards, which is fair only if all had the same attribution window:
         # agents with another window get another fingerprint and do not exchange.
-        terms = {} if stop is None else {"reward_window": reward_window}
+        terms: dict[str, float | str | None] = measures.fingerprint_terms()
+        if stop is not None:
+            terms["reward_window"] = reward_window
         if half_life is not None:
             terms["half_life"] = half_life
+        self.measures = measures
+        measures.check_arms(names)
+        if measures:
+            check_measures(exchange, half_life)
+            options["side"] = SideSums.largest_observation(self._evidence)
         self.fingerprint = fingerprint_agent(exchange, self._evidence, options, terms)
         self.exchange = make_exchange(exchange, self._evidence, options, self.fingerprint)
+        self.side = (  # None: nothing is measured beside rewards
+            SideSums(measures, self.exchange, self._evidence, self.visitor_hash)
+            if measures
+            else None
+        )
         self._judge = Judge(stop, self._evidence, self.exchange, self.policy)
         self._rebuild(names, sites)
         self._generator = np.random.default_rng(seed)
@@ -127,11 +154,17 @@ class Agent:
         self._rounds: int | None = None  # decisions so far; None: as many as own rewards
 
     def pull(
-        self, allowed: Sequence[str] | None = None, context: Mapping[str, Any] | None = None
+        self,
+        allowed: Sequence[str] | None = None,
+        context: Mapping[str, Any] | None = None,
+        visitor: str | None = None,
     ) -> Decision:
-        """Decide which arm to play now, of all arms or of those allowed, at a context."""
+        """Decide which arm to play now, of all arms or of those allowed, at a context.
+
+        visitor: gets the same arm at every agent, as long as the probabilities are the same.
+        """
         visit = self.encode_context(context)
-        (choice,) = self.draw_choices([allowed], [visit])
+        (choice,) = self.draw_choices([allowed], [visit], [visitor])
         decision = Decision(secrets.token_hex(16), choice.arm, choice.probability)
         self._remember_decision(decision.id, choice.arm, None, None if visit is None else visit.x)
         return decision
@@ -158,19 +191,34 @@ class Agent:
         self,
         allowed_sets: Sequence[Sequence[str] | None],
         visits: Sequence[Features | None] | None = None,
+        visitors: Sequence[str | None] | None = None,
     ) -> list[Choice]:
-        """Choose a batch of arms, with the propensities of all allowed arms; visits: features."""
+        """Choose a batch of arms, with the propensities of all allowed arms.
+
+        visits: features; visitors: ids, None for those without.
+        """
         subsets = [self._find_subset(allowed) for allowed in allowed_sets]
+        visitors = visitors or [None] * len(subsets)
+        for visitor in visitors:
+            if visitor is not None:
+                validate_visitor(visitor)
         self.count_rounds()
         if self.context is not None:
             places = visits or [self.encode_context(None)] * len(allowed_sets)  # which refuses
-            return self._choose_arms_at(subsets, [visit.x for visit in places if visit is not None])
+            x = [visit.x for visit in places if visit is not None]
+            return self._choose_arms_at(subsets, x, visitors)
         # Index policies depend on the round: they must choose one by one.
         if len(subsets) == 1 or not self._chooser.timeless:
-            return [self._choose_arms(subset, 1)[0] for subset in subsets]
+            return [
+                self._choose_arms(subset, [visitor])[0]
+                for subset, visitor in zip(subsets, visitors, strict=True)
+            ]
+        visitors_by_subset: dict[ArmSubset, list[str | None]] = {}
+        for subset, visitor in zip(subsets, visitors, strict=True):
+            visitors_by_subset.setdefault(subset, []).append(visitor)
         choices = {
-            subset: iter(self._choose_arms(subset, count))
-            for subset, count in Counter(subsets).items()
+            subset: iter(self._choose_arms(subset, group))
+            for subset, group in visitors_by_subset.items()
         }
         return [next(choices[subset]) for subset in subsets]
 
@@ -195,22 +243,25 @@ class Agent:
             self._rounds = int(sum(self._evidence.count_pulls(quanta) for quanta in rows))
         return self._rounds
 
-    def _choose_arms(self, subset: ArmSubset, count: int) -> list[Choice]:
-        """Draw this number of choices between the same arms."""
+    def _choose_arms(self, subset: ArmSubset, visitors: Sequence[str | None]) -> list[Choice]:
+        """Choose between the same arms for each of some visitors."""
         assert self._rounds is not None
-        self._rounds += count
+        self._rounds += len(visitors)
         return self._chooser.choose_arms(
-            self._posteriors, subset, self._rounds, count, self._generator
+            self._posteriors, subset, self._rounds, visitors, self._generator
         )
 
     def _choose_arms_at(
-        self, subsets: Sequence[ArmSubset], places: Sequence[FloatArray]
+        self,
+        subsets: Sequence[ArmSubset],
+        places: Sequence[FloatArray],
+        visitors: Sequence[str | None],
     ) -> list[Choice]:
-        """Draw one choice at each of some contexts."""
+        """Choose at each of some contexts."""
         first = self.count_rounds() + 1
         self._rounds = self.count_rounds() + len(subsets)
         return self._chooser.choose_all_at(
-            self._posteriors, subsets, places, first, self._generator
+            self._posteriors, subsets, places, first, visitors, self._generator
         )
 
     @property
@@ -228,6 +279,7 @@ class Agent:
         shares.check_arm_count(len(names))
         self._chooser.check_policy(len(names), self.context is not None)
         check_message_size(self._evidence, names)
+        self.measures.check_arms(names)
         self._chooser.shares = shares
         self._rebuild(names, self.sites)
 
@@ -319,6 +371,18 @@ class Agent:
         quanta = self._evidence.quantize_decision(assumed, point)
         self.exchange.observe(arm, quanta, incarnation, at)
 
+    def cancel_decision(
+        self,
+        arm: str,
+        assumed: float,
+        incarnation: int,
+        at: float | None = None,
+        point: ExpansionPoint | None = None,
+    ) -> None:
+        """Take back what `count_decision` has counted with the same arguments."""
+        quanta = self._evidence.quantize_decision(assumed, point)
+        self.exchange.observe(arm, tuple(map(neg, quanta)), incarnation, at)
+
     def correct_reward(
         self,
         arm: str,
@@ -366,6 +430,12 @@ class Agent:
         if context is not None and self.context is None:
             self.encode_context(context)  # which refuses
         return self._summaries.summarize_arms(nullcontext() if lock is None else lock, context)
+
+    def estimate_lift(
+        self, first: str, second: str, lock: AbstractContextManager[Any] | None = None
+    ) -> Lift | None:
+        """Estimate by how much the mean of one arm exceeds that of another; lock: as in `arms`."""
+        return self._summaries.estimate_lift(nullcontext() if lock is None else lock, first, second)
 
     def average_features(self) -> FloatArray:
         """Return the average features of closed decisions, (d,); needs a `context`."""

@@ -21,7 +21,7 @@ from posse.live.agent.posterior import Posteriors
 from posse.live.agent.site_pooling import SitePooling
 from posse.live.exchange import Exchange, Ledger
 from posse.randomness import FloatArray
-from posse.summary import summarise
+from posse.summary import Lift, estimate_lift, summarise
 
 
 def make_schema(context: Contexts | Mapping[str, Any] | None) -> Contexts | None:
@@ -170,6 +170,22 @@ class ArmSummaries:
             with lock:
                 self._last = revision, status
         return dict(status)
+
+    def estimate_lift(
+        self, lock: AbstractContextManager[Any], first: str, second: str
+    ) -> Lift | None:
+        """Estimate the lift of one arm over another, by the belief that `summarize_arms` reports.
+
+        lock: held while evidence is read.
+        """
+        pooling = self._pooling
+        with lock:
+            belief = self._belief_at(self._exchange.evidence(), {})
+            table = None if pooling.pools_fully else pooling.build_table()
+        if table is not None:
+            belief = pooling.reported_belief(table)
+        columns = [self._arms.index(first), self._arms.index(second)]
+        return estimate_lift(self._evidence.at_mean, belief[:, columns])
 
     def average_features(self, ledger: Ledger) -> FloatArray:
         """Return the average features of closed decisions in the network, (d,)."""

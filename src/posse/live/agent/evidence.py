@@ -54,7 +54,8 @@ class PowerSums:
     @cached_property
     def powers(self) -> tuple[int, ...]:
         """The powers of a reward that add up, beside the count."""
-        return tuple(sorted(get_optional(self.family, "powers")))
+        # y^0, if it is there, is the last: the first of the sums is that of the rewards
+        return tuple(sorted(get_optional(self.family, "powers"), key=lambda p: (p == 0, p)))
 
     @property
     def n_sums(self) -> int:
@@ -71,12 +72,12 @@ class PowerSums:
     def bounds(self) -> tuple[float, ...]:
         """The largest amount that one pull can add to each sum."""
         largest = max(abs(end) for end in self.reward_range) / self.scale
-        return tuple(largest**power for power in self.powers)
+        return tuple(raise_reward(largest, power) for power in self.powers)
 
     def quantize_reward(self, reward: float, point: object = None) -> tuple[int, ...]:
         """Return what a reward adds to the sums, in quanta."""
         y = reward / self.scale
-        return to_quanta([y**power for power in self.powers])
+        return to_quanta([raise_reward(y, power) for power in self.powers])
 
     @property
     def first_is_reward(self) -> bool:
@@ -92,7 +93,9 @@ class PowerSums:
         """
         features = [1.0]
         for (power, unit, low, high), value in zip(self._limits, from_quanta(quanta), strict=False):
-            if power % 2 == 0 and self.powers[0] == 1:  # at least that power of the mean
+            if power == 0 and self.powers[0] == 1:  # no reward is above the largest
+                low = max(low, abs(features[1]) / max(map(abs, self.reward_range)))
+            elif power % 2 == 0 and self.powers[0] == 1:  # at least that power of the mean
                 low = features[1] ** power
             features.append(min(max(value * unit / pulls, low), high))
         total = self.linear @ np.array(features)
@@ -107,7 +110,7 @@ class PowerSums:
         """For each power its unit, and the least and the largest value that a reward can give."""
         limits = []
         for power in self.powers:
-            ends = [end**power for end in self.reward_range]
+            ends = [raise_reward(end, power) for end in self.reward_range]
             if power % 2 == 0 and self.reward_range[0] < 0 < self.reward_range[1]:
                 ends.append(0.0)
             limits.append((power, self.scale**power, min(ends), max(ends)))
@@ -122,7 +125,8 @@ class PowerSums:
 
     def _power_matrix(self, rewards: FloatArray) -> FloatArray:
         """Return (1, y^p for each power): (P,) -> (P, powers + 1)."""
-        return np.stack([rewards**power for power in (0, *self.powers)], axis=1)
+        columns = [raise_reward(rewards, power) for power in self.powers]
+        return np.stack([np.ones_like(rewards), *columns], axis=1)
 
     @cached_property
     def linear(self) -> FloatArray:
@@ -160,6 +164,11 @@ class PowerSums:
                 )
 
 
+def raise_reward(reward: Any, power: int) -> Any:
+    """Return a power of a reward; y^0 is 1 for every reward but 0, so that its sum counts these."""
+    return reward**power if power else 1.0 * (reward != 0)
+
+
 def check_powers(family: Any) -> None:
     """Refuse a family that does not declare how its rewards add up."""
     powers: Any = get_optional(family, "powers")
@@ -175,10 +184,10 @@ def check_powers(family: Any) -> None:
             "that its statistic is made of, such as powers = (1,)"
         )
     whole = isinstance(powers, tuple | list) and all(
-        isinstance(power, int) and power >= 1 for power in powers
+        isinstance(power, int) and power >= 0 for power in powers
     )
     if not whole or len(set(powers)) < len(powers):
-        raise ValueError(f"powers must be different whole numbers from 1, got {powers!r}")
+        raise ValueError(f"powers must be different whole numbers from 0, got {powers!r}")
     unit: Any = get_optional(family, "unit")
     if unit is not None:
         validation.validate_number(f"unit of family {get_family_name(family)!r}", unit, above=0)

@@ -39,7 +39,7 @@ def compute_fingerprint(
     *,
     network: str = "",
     experiment: str = DEFAULT,
-    terms: Mapping[str, float | None] | None = None,
+    terms: Mapping[str, float | str | None] | None = None,
 ) -> str:
     """Compute the fingerprint of an exchange, such as '1-9f86d081884c7d659a2feaa0c55ad015'."""
     # lengths first: no two names run into each other
@@ -49,10 +49,15 @@ def compute_fingerprint(
     return f"{VERSION}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
-def _render_terms(terms: Mapping[str, float | None]) -> str:
-    """Render each setting with its number, sorted by name."""
-    values = ((name, terms[name]) for name in sorted(terms))
-    return "".join(f"; {name} {'none' if v is None else f'{v:.12g}'}" for name, v in values)
+def _render_terms(terms: Mapping[str, float | str | None]) -> str:
+    """Render each setting with its number or text, sorted by name."""
+
+    def render_value(value: float | str | None) -> str:
+        if isinstance(value, str):  # after its length, so that no two lists of texts are the same
+            return f"{len(value)} {value}"
+        return "none" if value is None else f"{value:.12g}"
+
+    return "".join(f"; {name} {render_value(terms[name])}" for name in sorted(terms))
 
 
 def _render_numbers(kind: str, evidence: Evidence) -> str:
@@ -85,6 +90,20 @@ NO_CONTEXTS_UNDER_FLOWS = (
 NO_WINNER_OF_CONTEXTS = (
     "stop does not go with a context, which has its own best arm: see expected_loss instead"
 )
+
+
+NO_MEASURES_UNDER_FLOWS = "holdout and metrics need exchange 'origins': sums of flows are estimates"
+NO_FADING_MEASURES = (
+    "holdout and metrics do not go with half_life: they are sums of all decisions so far"
+)
+
+
+def check_measures(exchange: str, half_life: float | None) -> None:
+    """Refuse a holdout or metrics where sums are not exact, with one sentence."""
+    if exchange == "flows":
+        raise ValueError(NO_MEASURES_UNDER_FLOWS)
+    if half_life is not None:
+        raise ValueError(NO_FADING_MEASURES)
 
 
 def validate_arm_names(arms: Sequence[str]) -> list[str]:
@@ -157,7 +176,7 @@ def fingerprint_agent(
     exchange: str,
     evidence: Evidence,
     options: Mapping[str, Any],
-    terms: Mapping[str, float | None],
+    terms: Mapping[str, float | str | None],
 ) -> str:
     """Compute the fingerprint of an agent; it includes the names that keep experiments apart."""
     apart = {key: options[key] for key in ("network", "experiment") if key in options}

@@ -21,7 +21,14 @@ from posse.live.agent.evidence import Evidence
 from posse.live.exchange import Exchange, Ledger
 from posse.policies import Policy, TopTwo
 from posse.randomness import FloatArray
-from posse.stopping import Kind, judge_by_loss, verdict
+from posse.stopping import (
+    Kind,
+    Range,
+    forecast_pulls,
+    judge_by_loss,
+    parse_share,
+    verdict,
+)
 
 
 @dataclass(frozen=True)
@@ -29,15 +36,18 @@ class Stop:
     """The stopping rule: how often a winner may be wrong, and which difference does not matter.
 
     error: the share of experiments in which a false winner may be named, however often one looks.
-    tolerance: a difference of means that does not matter; None: every difference matters.
+    tolerance: a difference of means that does not matter, as a number or relative to the mean of
+    the leader ("10%"); None: every difference matters.
     """
 
     error: float = 0.05
-    tolerance: float | None = None
+    tolerance: float | str | None = None
 
     def __post_init__(self) -> None:
         validation.validate_number("stop: error", self.error, above=0, below=1)
-        if self.tolerance is not None:
+        if isinstance(self.tolerance, str):
+            parse_share(self.tolerance, "stop: tolerance")
+        elif self.tolerance is not None:
             validation.validate_number("stop: tolerance", self.tolerance, above=0)
 
 
@@ -52,8 +62,12 @@ class Judgement:
     expected_loss: float | None
     sentence: str
     since: float | None = None  # Unix seconds of the first naming; None where nothing is named
+    probability_best: float | None = None  # of the arm, over the prior
+    more_decisions: Range | None = None  # that a winner may take, in the proportions so far
+    seconds_left: Range | None = None  # the same at the rate of decisions so far
 
 
+FARTHEST = 2 * 365 * 86_400.0  # seconds: a winner that is farther away is not forecast
 PERMANENT = ("winner", "no-difference")  # by confidence sequences; "good-enough" is Bayesian
 
 
@@ -68,7 +82,7 @@ class NamedVerdict:
     judgement: Judgement
     arms: tuple[str, ...]  # sorted
     error: float
-    tolerance: float | None
+    tolerance: float | str | None
     here: bool  # by the evidence of this site only
 
     def to_json(self) -> bytes:
@@ -79,7 +93,9 @@ class NamedVerdict:
     def from_json(cls, data: bytes) -> NamedVerdict:
         """Decode what `to_json` wrote."""
         fields = json.loads(data)
-        judgement = Judgement(**fields.pop("judgement"))
+        judgement = fields.pop("judgement")
+        # what is forecast is not part of what was named
+        judgement = Judgement(**judgement | {"more_decisions": None, "seconds_left": None})
         return cls(judgement, tuple(fields.pop("arms")), **fields)
 
     def differs_from(self, stored: NamedVerdict | None) -> bool:
@@ -162,7 +178,10 @@ class Judge:
             ledger = exchange.own() if here else network_ledger
         belief = self._closed_belief(arms, ledger)
         # All arms ever seen count for the union bound, also those that were removed.
-        judgement = self._compute_verdict(arms, belief, len({*arms, *network_ledger}), here)
+        ever = len({*arms, *network_ledger})
+        rows = (ledger.get(name) for name in arms)
+        pulls = np.array([self._evidence.closed_count(row) if row else 0.0 for row in rows])
+        judgement = self._compute_verdict(arms, belief, pulls, ever, here)
         with lock:
             judgement = self._update_named(arms, belief, judgement, here, now)
             self._last = revision, arms, judgement
@@ -217,23 +236,34 @@ class Judge:
         return belief
 
     def _compute_verdict(
-        self, names: tuple[str, ...], belief: FloatArray, ever: int, here: bool
+        self,
+        names: tuple[str, ...],
+        belief: FloatArray,
+        pulls: FloatArray,
+        ever: int,
+        here: bool,
     ) -> Judgement:
         assert self._stop is not None
         evidence = self._evidence
+        stop = self._stop
+        more = None
         # Under flows pulls are weighted unevenly: no martingale, so no confidence sequence.
-        if evidence.signs:  # pulls are weighted unevenly under flows: no martingale
-            result = judge_by_loss(evidence.at_mean, belief, self._stop.tolerance, names)
+        if evidence.signs:
+            result = judge_by_loss(
+                evidence.at_mean, belief, pulls, stop.error, stop.tolerance, names
+            )
         else:
             result = verdict(
                 evidence.at_mean,
                 belief,
-                self._stop.error,
-                self._stop.tolerance,
+                stop.error,
+                stop.tolerance,
                 names=names,
                 arms_ever=ever,
                 where="here" if here else "",
             )
+            if result.verdict not in PERMANENT and result.needed is not None:
+                more = forecast_pulls(evidence.at_mean, belief, result.needed, result.arm)
         slow = result.verdict == "keep-going" and result.evidence is not None
         sentence = result.sentence + (self._advice if slow else "")
         if np.array_equal(belief, self._closed_belief(names, {})):
@@ -245,7 +275,34 @@ class Judge:
             result.needed,
             result.expected_loss,
             sentence,
+            probability_best=result.probability_best,
+            more_decisions=more,
         )
+
+
+def add_forecast(judgement: Judgement, per_second: float | None) -> Judgement:
+    """Say when a winner may come at this rate of closed decisions; nothing if it is not known."""
+    more = judgement.more_decisions
+    if more is None or not per_second:
+        return judgement
+    most = None if more.most is None else more.most / per_second
+    left = Range(more.least / per_second, more.likely / per_second, most)
+    if left.likely > FARTHEST:
+        return judgement
+    latest = "or much later" if left.most is None else f"at most {render_duration(left.most)}"
+    sentence = (
+        f"{judgement.sentence}; at this rate a winner may come in about "
+        f"{render_duration(left.likely)} (at least {render_duration(left.least)}, {latest})"
+    )
+    return replace(judgement, sentence=sentence, seconds_left=left)
+
+
+def render_duration(seconds: float) -> str:
+    """Render a duration in the largest unit of which it has two: "9 days"."""
+    for unit, size in (("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}s"
+    return "a minute or two"
 
 
 def _render_since(now: float | None) -> str:

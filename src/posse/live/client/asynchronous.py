@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -56,26 +56,34 @@ class AsyncClient:
         allowed: Sequence[str] | None = None,
         decision: str | None = None,
         context: Context | None = None,
+        visitor: str | None = None,
+        activate: bool = True,
     ) -> Decision:
         """Choose an arm, as `Client.pull`."""
-        pull_call = calls.pull_arm(allowed, decision, context)
+        pull_call = calls.pull_arm(allowed, decision, context, visitor, activate)
         call = self._fallback.wrap_decision(pull_call, allowed, decision)
         return await self._run_call(call, self._fallback.deadline_seconds)
 
-    async def update(self, decision: Decision | str, reward: float) -> bool:
+    async def update(
+        self,
+        decision: Decision | str,
+        reward: float,
+        metrics: Mapping[str, float] | None = None,
+    ) -> bool:
         """Send the reward of a decision, as `Client.update`."""
-        return await self._run_call(
-            calls.send_reward(self._fallback.resolve_decision(decision), reward)
-        )
+        resolved = self._fallback.resolve_decision(decision)
+        return await self._run_call(calls.send_reward(resolved, reward, metrics))
 
     async def pull_all(
         self,
         count: int,
         allowed: Sequence[str] | None = None,
         contexts: Sequence[Context] | None = None,
+        visitors: Sequence[str] | None = None,
+        activate: bool = True,
     ) -> list[Decision]:
-        """Many decisions at once; contexts: one for each."""
-        pull_call = calls.pull_arms(count, allowed, contexts)
+        """Many decisions at once; contexts, visitors: one for each."""
+        pull_call = calls.pull_arms(count, allowed, contexts, visitors, activate)
         call = self._fallback.wrap_decisions(pull_call, allowed, count)
         return await self._run_call(call, self._fallback.deadline_seconds)
 
@@ -89,10 +97,13 @@ class AsyncClient:
         allowed: Sequence[str] | None = None,
         decision: str | None = None,
         context: Context | None = None,
+        visitor: str | None = None,
+        activate: bool = True,
     ) -> tuple[Decision, list[RewardResult]]:
         """Rewards and the next decision in one request and one commit; there is no fallback."""
         resolved = self._fallback.resolve_rewards(rewards)
-        return await self._run_call(calls.send_and_pull(resolved, allowed, decision, context))
+        call = calls.send_and_pull(resolved, allowed, decision, context, visitor, activate)
+        return await self._run_call(call)
 
     async def step_all(
         self,
@@ -100,10 +111,56 @@ class AsyncClient:
         count: int,
         allowed: Sequence[str] | None = None,
         contexts: Sequence[Context] | None = None,
+        visitors: Sequence[str] | None = None,
+        activate: bool = True,
     ) -> tuple[list[Decision], list[RewardResult]]:
         """Rewards and many new decisions."""
         resolved = self._fallback.resolve_rewards(rewards)
-        return await self._run_call(calls.send_and_pull_all(resolved, count, allowed, contexts))
+        call = calls.send_and_pull_all(resolved, count, allowed, contexts, visitors, activate)
+        return await self._run_call(call)
+
+    async def measure(self, decision: Decision | str, metrics: Mapping[str, float]) -> bool:
+        """Send metrics of a decision, before or after its reward; when this returns, on disk.
+
+        False if all were sent before, or the decision is a fallback.
+        """
+        resolved = self._fallback.resolve_decision(decision)
+        return await self._run_call(calls.send_metrics(resolved, metrics))
+
+    async def activate(self, decision: Decision | str) -> bool:
+        """Say that the arm of an inactive decision was shown: it counts from now on.
+
+        False if it was active before, or the decision is a fallback: then nothing is sent.
+        """
+        resolved = self._fallback.resolve_decision(decision)
+        return await self._run_call(calls.send_transition(resolved, "activate"))
+
+    async def cancel(self, decision: Decision | str) -> bool:
+        """Say that the arm of a decision was not shown: what it counted is taken back.
+
+        `Conflict` once it has a reward or is closed; False if it was cancelled before, or is a
+        fallback.
+        """
+        resolved = self._fallback.resolve_decision(decision)
+        return await self._run_call(calls.send_transition(resolved, "cancel"))
+
+    async def decision(self, decision: Decision | str) -> dict[str, Any]:
+        """Get a decision: its arm, state, times, context and reward."""
+        resolved = self._fallback.resolve_decision(decision)
+        return await self._run_call(calls.get_decision(resolved))
+
+    async def erase(self, decision: Decision | str) -> dict[str, Any]:
+        """Delete a decision from the store of the agent; sums of closed decisions stay.
+
+        An open one is cancelled first. `log_emptied` is false if another program was reading the
+        store: then its log still has the decision.
+        """
+        resolved = self._fallback.resolve_decision(decision)
+        return await self._run_call(calls.erase_decision(resolved))
+
+    async def erase_visitor(self, visitor: str) -> dict[str, Any]:
+        """Delete all decisions for a visitor from the store of the agent, as `erase` does."""
+        return await self._run_call(calls.erase_visitor(visitor))
 
     async def arms(self, context: Context | None = None) -> dict[str, dict[str, float]]:
         """Get the estimate of every arm: on average, or at a context, which may omit fields."""
@@ -112,6 +169,14 @@ class AsyncClient:
     async def verdict(self) -> dict[str, Any]:
         """Get whether the experiment may stop, and why; `Unknown` if it has no `stop`."""
         return await self._run_call(calls.get_verdict())
+
+    async def uplift(self) -> dict[str, Any]:
+        """Get what the bandit earned beyond the control arm; `Unknown` without a holdout."""
+        return await self._run_call(calls.get_uplift())
+
+    async def guardrails(self) -> list[dict[str, Any]]:
+        """Get every metric of every arm, and which limits are breached."""
+        return await self._run_call(calls.get_guardrails())
 
     async def network(self) -> dict[str, Any]:
         """Get the neighbours, all known agents and links, and refusals by reason."""
@@ -137,17 +202,33 @@ class AsyncClient:
         """Get pinned and paused arms, and whose controls they are."""
         return await self._run_call(calls.get_controls())
 
-    async def pin(self, arm: str) -> dict[str, Any]:
-        """Play only this arm, until it is resumed; for operators. Returns the controls."""
-        return await self._run_call(calls.send_command("pin", arm))
+    async def pin(self, arm: str, *, by: str = "", reason: str = "") -> dict[str, Any]:
+        """Play only this arm, until it is resumed; for operators. Returns the controls.
 
-    async def pause(self, arm: str) -> dict[str, Any]:
+        by, reason: who gives the command, and why; events keep both.
+        """
+        return await self._run_call(calls.send_command("pin", arm, by, reason))
+
+    async def pause(self, arm: str, *, by: str = "", reason: str = "") -> dict[str, Any]:
         """Stop playing an arm, until it is resumed; for operators. Returns the controls."""
-        return await self._run_call(calls.send_command("pause", arm))
+        return await self._run_call(calls.send_command("pause", arm, by, reason))
 
-    async def resume(self, arm: str | None = None) -> dict[str, Any]:
+    async def resume(
+        self, arm: str | None = None, *, by: str = "", reason: str = ""
+    ) -> dict[str, Any]:
         """Undo pins and pauses, of an arm or of all; for operators. Returns the controls."""
-        return await self._run_call(calls.send_command("resume", arm))
+        return await self._run_call(calls.send_command("resume", arm, by, reason))
+
+    async def forget(self, agent: str, *, by: str = "", reason: str = "") -> dict[str, Any]:
+        """Leave an agent that left out of views of the network; for operators.
+
+        Its evidence stays, and if it comes back, it is there again. Returns the network.
+        """
+        return await self._run_call(calls.forget_agent(agent, by, reason))
+
+    async def events(self) -> list[dict[str, Any]]:
+        """Get the newest events, oldest first: time, kind and a sentence."""
+        return await self._run_call(calls.get_events())
 
     async def reload(self) -> dict[str, Any]:
         """Make the agent read its agent.toml again; for operators."""

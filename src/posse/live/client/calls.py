@@ -15,9 +15,10 @@ from urllib.parse import quote
 
 from posse import validation
 from posse.live.agent import Decision
-from posse.live.store import Conflict, Unknown, validate_number, validate_text
+from posse.live.store import Conflict, Transition, Unknown, validate_number, validate_text
 
 MAX_BATCH_ITEMS = 500  # items of one request
+UNRECORDED = "a fallback decision is recorded nowhere: no agent knows it"
 
 T = TypeVar("T")
 Reward = tuple[Decision | str, float]
@@ -29,34 +30,86 @@ Quanta = dict[str, dict[str, tuple[int, ...]]]
 
 
 def pull_arm(
-    allowed: Sequence[str] | None, decision: str | None, context: Context | None = None
+    allowed: Sequence[str] | None,
+    decision: str | None,
+    context: Context | None = None,
+    visitor: str | None = None,
+    activate: bool = True,
 ) -> Call[Decision]:
     """Request a decision."""
-    return _decode_decision(
-        (yield "POST", "/decisions", _decision_request(allowed, decision, context))
-    )
+    request = _decision_request(allowed, decision, context, visitor, activate)
+    return _decode_decision((yield "POST", "/decisions", request))
 
 
-def send_reward(decision: Decision | str, reward: float) -> Call[bool]:
-    """Send the reward of a decision."""
-    value = validate_number("reward", reward)
-    id_ = _recorded_id(decision)
-    if not id_:
+def send_reward(
+    decision: Decision | str, reward: float, metrics: Mapping[str, float] | None = None
+) -> Call[bool]:
+    """Send the reward of a decision, and perhaps metrics of it."""
+    body: dict[str, Any] = {"reward": validate_number("reward", reward)}
+    if metrics is not None:
+        body["metrics"] = _validate_metrics(metrics)
+    path = _decision_path(decision)
+    if not path:
         return False
-    # such an id would be normalised away as a path segment
-    if id_ in (".", ".."):
-        raise Unknown(f"there is no decision {id_!r}: check the id")
-    answer = yield "POST", f"/decisions/{quote(id_, safe='')}/reward", {"reward": value}
+    answer = yield "POST", f"{path}/reward", body
     return not answer["repeated"]
 
 
+def send_metrics(decision: Decision | str, metrics: Mapping[str, float]) -> Call[bool]:
+    """Send metrics of a decision without its reward."""
+    values = _validate_metrics(metrics)
+    path = _decision_path(decision)
+    if not path:
+        return False
+    answer = yield "POST", f"{path}/metrics", {"metrics": values}
+    return not answer["repeated"]
+
+
+def _validate_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: validate_number(f"metrics.{name}", value) for name, value in metrics.items()}
+
+
+def send_transition(decision: Decision | str, transition: Transition) -> Call[bool]:
+    """Activate or cancel a decision; False if that was done before, or there is no decision."""
+    path = _decision_path(decision)
+    if not path:
+        return False
+    answer = yield "POST", f"{path}/{transition}", {}
+    return not answer["repeated"]
+
+
+def get_decision(decision: Decision | str) -> Call[dict[str, Any]]:
+    """Get a decision: its arm, state, times, context and reward."""
+    path = _decision_path(decision)
+    if not path:
+        raise Unknown(UNRECORDED)
+    return dict((yield "GET", path, None))
+
+
+def erase_decision(decision: Decision | str) -> Call[dict[str, Any]]:
+    """Delete a decision from the store of the agent."""
+    path = _decision_path(decision)
+    if not path:
+        raise Unknown(UNRECORDED)
+    return dict((yield "DELETE", path, None))
+
+
+def erase_visitor(visitor: str) -> Call[dict[str, Any]]:
+    """Delete all decisions for a visitor from the store of the agent."""
+    return dict((yield "POST", "/erasures", {"visitor": validate_text("visitor", visitor)}))
+
+
 def pull_arms(
-    count: int, allowed: Sequence[str] | None, contexts: Sequence[Context] | None = None
+    count: int,
+    allowed: Sequence[str] | None,
+    contexts: Sequence[Context] | None = None,
+    visitors: Sequence[str] | None = None,
+    activate: bool = True,
 ) -> Call[list[Decision]]:
     """Request many decisions."""
     decisions: list[Decision] = []
     # The ids are drawn here, so that a retry repeats them and is recognised (deduplication).
-    wishes = _decision_requests(count, allowed, contexts)
+    wishes = _decision_requests(count, allowed, contexts, visitors, activate)
     for first in range(0, len(wishes), MAX_BATCH_ITEMS):
         body = {"decisions": wishes[first : first + MAX_BATCH_ITEMS]}
         answer = yield "POST", "/decisions/batch", body
@@ -76,9 +129,12 @@ def send_and_pull(
     allowed: Sequence[str] | None,
     decision: str | None,
     context: Context | None = None,
+    visitor: str | None = None,
+    activate: bool = True,
 ) -> Call[tuple[Decision, list[RewardResult]]]:
     """Send rewards and request the next decision, in one commit."""
-    answer, results = yield from _send_step(rewards, _decision_request(allowed, decision, context))
+    request = _decision_request(allowed, decision, context, visitor, activate)
+    answer, results = yield from _send_step(rewards, request)
     return _decode_decision(answer["decision"]), results
 
 
@@ -87,14 +143,19 @@ def send_and_pull_all(
     count: int,
     allowed: Sequence[str] | None,
     contexts: Sequence[Context] | None = None,
+    visitors: Sequence[str] | None = None,
+    activate: bool = True,
 ) -> Call[tuple[list[Decision], list[RewardResult]]]:
     """Send rewards and request many decisions; the first 500 of each in one commit."""
-    wishes = _decision_requests(count, allowed, contexts)
+    wishes = _decision_requests(count, allowed, contexts, visitors, activate)
     answer, results = yield from _send_step(rewards, wishes[:MAX_BATCH_ITEMS])
     decisions = [*map(_decode_decision, answer["decisions"])]
     later_contexts = None if contexts is None else contexts[MAX_BATCH_ITEMS:]
+    later_visitors = None if visitors is None else visitors[MAX_BATCH_ITEMS:]
     return decisions + (
-        yield from pull_arms(count - len(decisions), allowed, later_contexts)
+        yield from pull_arms(
+            count - len(decisions), allowed, later_contexts, later_visitors, activate
+        )
     ), results
 
 
@@ -108,6 +169,16 @@ def get_arms(context: Context | None = None) -> Call[dict[str, dict[str, float]]
 def get_verdict() -> Call[dict[str, Any]]:
     """Get whether the experiment may stop."""
     return dict((yield "GET", "/verdict", None))
+
+
+def get_uplift() -> Call[dict[str, Any]]:
+    """Get what the bandit earned beyond the control arm."""
+    return dict((yield "GET", "/uplift", None))
+
+
+def get_guardrails() -> Call[list[dict[str, Any]]]:
+    """Get every metric of every arm, and which limits are breached."""
+    return list((yield "GET", "/guardrails", None)["metrics"])
 
 
 def get_evidence() -> Call[Quanta]:
@@ -129,6 +200,11 @@ def get_history(scale: str) -> Call[dict[str, Any]]:
     return dict((yield "GET", f"/history/{quote(validate_text('scale', scale), safe='')}", None))
 
 
+def get_events() -> Call[list[dict[str, Any]]]:
+    """Get the newest events of the experiment, oldest first."""
+    return list((yield "GET", "/events", None)["events"])
+
+
 def get_controls() -> Call[dict[str, Any]]:
     """Get pinned and paused arms, and whose controls they are."""
     return dict((yield "GET", "/controls", None))
@@ -139,10 +215,23 @@ def get_view(path: str) -> Call[dict[str, Any]]:
     return dict((yield "GET", f"/v1{path}", None))
 
 
-def send_command(command: str, arm: str | None = None) -> Call[dict[str, Any]]:
+def send_command(
+    command: str, arm: str | None = None, by: str = "", reason: str = ""
+) -> Call[dict[str, Any]]:
     """Send an operator's command for the experiment: pin, pause, resume."""
     body = {} if arm is None else {"arm": validate_text("arm", arm)}
-    return dict((yield "POST", f"/{command}", body))
+    return dict((yield "POST", f"/{command}", body | _state_author(by, reason)))
+
+
+def forget_agent(agent: str, by: str = "", reason: str = "") -> Call[dict[str, Any]]:
+    """Send an operator's command to leave an agent out of views of the network."""
+    body = {"agent": validate_text("agent", agent)}
+    return dict((yield "POST", "/v1/forget", body | _state_author(by, reason)))
+
+
+def _state_author(by: str, reason: str) -> dict[str, str]:
+    """Return who gives a command and why, as far as stated."""
+    return {name: text for name, text in (("by", by), ("reason", reason)) if text}
 
 
 def reload_settings() -> Call[dict[str, Any]]:
@@ -201,7 +290,11 @@ def _insert_skipped(
 
 
 def _decision_request(
-    allowed: Sequence[str] | None, decision: str | None = None, context: Context | None = None
+    allowed: Sequence[str] | None,
+    decision: str | None = None,
+    context: Context | None = None,
+    visitor: str | None = None,
+    activate: bool = True,
 ) -> dict[str, Any]:
     """Build a decision request, with an id that makes it idempotent and so safe to retry."""
     if isinstance(allowed, str):
@@ -213,18 +306,35 @@ def _decision_request(
         request["allowed"] = list(allowed)
     if context is not None:
         request["context"] = dict(context)
+    if visitor is not None:
+        request["visitor"] = visitor
+    if not activate:
+        request["activate"] = False
     return request
 
 
 def _decision_requests(
-    count: int, allowed: Sequence[str] | None, contexts: Sequence[Context] | None
+    count: int,
+    allowed: Sequence[str] | None,
+    contexts: Sequence[Context] | None,
+    visitors: Sequence[str] | None,
+    activate: bool,
 ) -> list[dict[str, Any]]:
     """Build so many decision requests."""
-    if contexts is None:
-        return [_decision_request(allowed) for _ in range(count)]
-    if len(contexts) != count:
-        raise ValueError(f"contexts must be {count}, one for each decision, got {len(contexts)}")
-    return [_decision_request(allowed, context=context) for context in contexts]
+    for name, values in (("contexts", contexts), ("visitors", visitors)):
+        if isinstance(values, str):
+            raise ValueError(f"{name} must be a list, one for each decision, got {values!r}")
+        if values is not None and len(values) != count:
+            raise ValueError(f"{name} must be {count}, one for each decision, got {len(values)}")
+    return [
+        _decision_request(
+            allowed,
+            context=None if contexts is None else contexts[place],
+            visitor=None if visitors is None else visitors[place],
+            activate=activate,
+        )
+        for place in range(count)
+    ]
 
 
 def _recorded_id(decision: Decision | str) -> str:
@@ -232,6 +342,15 @@ def _recorded_id(decision: Decision | str) -> str:
     if isinstance(decision, Decision):
         return validate_text("decision", decision.id) if decision.recorded else ""
     return validate_text("decision", decision)
+
+
+def _decision_path(decision: Decision | str) -> str:
+    """Return the path of a decision; empty for a fallback, which no agent knows."""
+    id_ = _recorded_id(decision)
+    # such an id would be normalised away as a path segment
+    if id_ in (".", ".."):
+        raise Unknown(f"there is no decision {id_!r}: check the id")
+    return f"/decisions/{quote(id_, safe='')}" if id_ else ""
 
 
 def _decode_decision(item: Any) -> Decision:

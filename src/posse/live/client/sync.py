@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
@@ -60,30 +60,43 @@ class Client:
         allowed: Sequence[str] | None = None,
         decision: str | None = None,
         context: Context | None = None,
+        visitor: str | None = None,
+        activate: bool = True,
     ) -> Decision:
         """Choose an arm, of all or of those allowed; the same id gets the same answer.
 
-        context: the visitor's features, where the experiment has a schema of them.
+        context: the visitor's features, where the experiment has a schema of them. visitor: the
+        visitor's id, which gets the same arm at every agent while the probabilities are the same.
+        activate: False if it is not certain that the arm is shown: then call `activate` when it is.
         """
-        pull_call = calls.pull_arm(allowed, decision, context)
+        pull_call = calls.pull_arm(allowed, decision, context, visitor, activate)
         call = self._fallback.wrap_decision(pull_call, allowed, decision)
         return self._run_call(call, self._fallback.deadline_seconds)
 
-    def update(self, decision: Decision | str, reward: float) -> bool:
+    def update(
+        self,
+        decision: Decision | str,
+        reward: float,
+        metrics: Mapping[str, float] | None = None,
+    ) -> bool:
         """Send the reward of a decision; when this returns, it is on disk.
 
+        metrics: further numbers of it, by the names in the settings of the experiment.
         False if it was sent before, or the decision is a fallback: then nothing is sent.
         """
-        return self._run_call(calls.send_reward(self._fallback.resolve_decision(decision), reward))
+        resolved = self._fallback.resolve_decision(decision)
+        return self._run_call(calls.send_reward(resolved, reward, metrics))
 
     def pull_all(
         self,
         count: int,
         allowed: Sequence[str] | None = None,
         contexts: Sequence[Context] | None = None,
+        visitors: Sequence[str] | None = None,
+        activate: bool = True,
     ) -> list[Decision]:
-        """Many decisions at once; contexts: one for each."""
-        pull_call = calls.pull_arms(count, allowed, contexts)
+        """Many decisions at once; contexts, visitors: one for each."""
+        pull_call = calls.pull_arms(count, allowed, contexts, visitors, activate)
         call = self._fallback.wrap_decisions(pull_call, allowed, count)
         return self._run_call(call, self._fallback.deadline_seconds)
 
@@ -97,10 +110,13 @@ class Client:
         allowed: Sequence[str] | None = None,
         decision: str | None = None,
         context: Context | None = None,
+        visitor: str | None = None,
+        activate: bool = True,
     ) -> tuple[Decision, list[RewardResult]]:
         """Rewards and the next decision in one request and one commit; there is no fallback."""
         resolved = self._fallback.resolve_rewards(rewards)
-        return self._run_call(calls.send_and_pull(resolved, allowed, decision, context))
+        call = calls.send_and_pull(resolved, allowed, decision, context, visitor, activate)
+        return self._run_call(call)
 
     def step_all(
         self,
@@ -108,10 +124,56 @@ class Client:
         count: int,
         allowed: Sequence[str] | None = None,
         contexts: Sequence[Context] | None = None,
+        visitors: Sequence[str] | None = None,
+        activate: bool = True,
     ) -> tuple[list[Decision], list[RewardResult]]:
         """Rewards and many new decisions."""
         resolved = self._fallback.resolve_rewards(rewards)
-        return self._run_call(calls.send_and_pull_all(resolved, count, allowed, contexts))
+        call = calls.send_and_pull_all(resolved, count, allowed, contexts, visitors, activate)
+        return self._run_call(call)
+
+    def measure(self, decision: Decision | str, metrics: Mapping[str, float]) -> bool:
+        """Send metrics of a decision, before or after its reward; when this returns, on disk.
+
+        False if all were sent before, or the decision is a fallback.
+        """
+        resolved = self._fallback.resolve_decision(decision)
+        return self._run_call(calls.send_metrics(resolved, metrics))
+
+    def activate(self, decision: Decision | str) -> bool:
+        """Say that the arm of an inactive decision was shown: it counts from now on.
+
+        False if it was active before, or the decision is a fallback: then nothing is sent.
+        """
+        resolved = self._fallback.resolve_decision(decision)
+        return self._run_call(calls.send_transition(resolved, "activate"))
+
+    def cancel(self, decision: Decision | str) -> bool:
+        """Say that the arm of a decision was not shown: what it counted is taken back.
+
+        `Conflict` once it has a reward or is closed; False if it was cancelled before, or is a
+        fallback.
+        """
+        resolved = self._fallback.resolve_decision(decision)
+        return self._run_call(calls.send_transition(resolved, "cancel"))
+
+    def decision(self, decision: Decision | str) -> dict[str, Any]:
+        """Get a decision: its arm, state, times, context and reward."""
+        resolved = self._fallback.resolve_decision(decision)
+        return self._run_call(calls.get_decision(resolved))
+
+    def erase(self, decision: Decision | str) -> dict[str, Any]:
+        """Delete a decision from the store of the agent; sums of closed decisions stay.
+
+        An open one is cancelled first. `log_emptied` is false if another program was reading the
+        store: then its log still has the decision.
+        """
+        resolved = self._fallback.resolve_decision(decision)
+        return self._run_call(calls.erase_decision(resolved))
+
+    def erase_visitor(self, visitor: str) -> dict[str, Any]:
+        """Delete all decisions for a visitor from the store of the agent, as `erase` does."""
+        return self._run_call(calls.erase_visitor(visitor))
 
     def arms(self, context: Context | None = None) -> dict[str, dict[str, float]]:
         """Get the estimate of every arm: on average, or at a context, which may omit fields."""
@@ -120,6 +182,14 @@ class Client:
     def verdict(self) -> dict[str, Any]:
         """Get whether the experiment may stop, and why; `Unknown` if it has no `stop`."""
         return self._run_call(calls.get_verdict())
+
+    def uplift(self) -> dict[str, Any]:
+        """Get what the bandit earned beyond the control arm; `Unknown` without a holdout."""
+        return self._run_call(calls.get_uplift())
+
+    def guardrails(self) -> list[dict[str, Any]]:
+        """Get every metric of every arm, and which limits are breached."""
+        return self._run_call(calls.get_guardrails())
 
     def network(self) -> dict[str, Any]:
         """Get the neighbours, all known agents and links, and refusals by reason."""
@@ -145,17 +215,31 @@ class Client:
         """Get pinned and paused arms, and whose controls they are."""
         return self._run_call(calls.get_controls())
 
-    def pin(self, arm: str) -> dict[str, Any]:
-        """Play only this arm, until it is resumed; for operators. Returns the controls."""
-        return self._run_call(calls.send_command("pin", arm))
+    def pin(self, arm: str, *, by: str = "", reason: str = "") -> dict[str, Any]:
+        """Play only this arm, until it is resumed; for operators. Returns the controls.
 
-    def pause(self, arm: str) -> dict[str, Any]:
+        by, reason: who gives the command, and why; events keep both.
+        """
+        return self._run_call(calls.send_command("pin", arm, by, reason))
+
+    def pause(self, arm: str, *, by: str = "", reason: str = "") -> dict[str, Any]:
         """Stop playing an arm, until it is resumed; for operators. Returns the controls."""
-        return self._run_call(calls.send_command("pause", arm))
+        return self._run_call(calls.send_command("pause", arm, by, reason))
 
-    def resume(self, arm: str | None = None) -> dict[str, Any]:
+    def resume(self, arm: str | None = None, *, by: str = "", reason: str = "") -> dict[str, Any]:
         """Undo pins and pauses, of an arm or of all; for operators. Returns the controls."""
-        return self._run_call(calls.send_command("resume", arm))
+        return self._run_call(calls.send_command("resume", arm, by, reason))
+
+    def forget(self, agent: str, *, by: str = "", reason: str = "") -> dict[str, Any]:
+        """Leave an agent that left out of views of the network; for operators.
+
+        Its evidence stays, and if it comes back, it is there again. Returns the network.
+        """
+        return self._run_call(calls.forget_agent(agent, by, reason))
+
+    def events(self) -> list[dict[str, Any]]:
+        """Get the newest events, oldest first: time, kind and a sentence."""
+        return self._run_call(calls.get_events())
 
     def reload(self) -> dict[str, Any]:
         """Make the agent read its agent.toml again; for operators."""

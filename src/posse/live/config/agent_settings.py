@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import secrets
 import time
 import tomllib
@@ -24,7 +25,15 @@ _TEXTS = (
     "name", "store", "http", "http_token", "http_certificate", "http_key", "operator_token",
     "probe", "listen", "network", "certificates", "log",
 )  # fmt: skip
-_LISTS = {"http_hosts": '["agent.example.org"]', "operators": '["berlin", "paris"]'}
+_LISTS = {
+    "http_hosts": '["agent.example.org"]',
+    "http_origins": '["https://shop.example.org"]',
+    "operators": '["berlin", "paris"]',
+}
+
+
+# scheme, host and perhaps a port, in lower case and without a path; no `*`: every page would do
+_ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -33,9 +42,10 @@ class AgentSettings:
 
     neighbours: name -> "host:port", or "" for one that only dials us. router: one of the same kind,
     through which all neighbours are reached. http_hosts: names under which a reverse proxy passes
-    requests on. http_token, operator_token: files with one line, the token of the application and
-    that of operators, who may pin, pause and reload. operators: agents whose controls are accepted.
-    probe: an address for health and metrics alone.
+    requests on. http_origins: origins whose pages may ask from a browser (CORS). http_token,
+    operator_token: files with one line, the token of the application and that of operators, who may
+    pin, pause and reload. operators: agents whose controls are accepted. probe: an address for
+    health and metrics alone.
     """
 
     name: str
@@ -43,6 +53,7 @@ class AgentSettings:
     store: str = "agent.db"
     http: str = "127.0.0.1:8700"
     http_hosts: tuple[str, ...] = ()
+    http_origins: tuple[str, ...] = ()
     http_token: str = ""
     http_certificate: str = ""
     http_key: str = ""
@@ -126,6 +137,12 @@ class AgentSettings:
 
     def _check_http(self) -> None:
         """Refuse HTTP for other machines without a token, or unencrypted unless it is allowed."""
+        for origin in self.http_origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    "http_origins must be origins as browsers send them, such as "
+                    f'"https://shop.example.org", got {validation.format_value(origin)}'
+                )
         if self.http_key and not self.http_certificate:
             raise ValueError("http_key needs http_certificate: the certificate that it belongs to")
         if self.http_certificate and self.insecure_http:
@@ -241,6 +258,7 @@ class HttpSettings:
 
     address: str
     hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
     token: str | None = None  # None: nobody is asked for one
     operator_token: str | None = None  # None: nobody is an operator over HTTP
     certificate: Path | None = None
@@ -264,7 +282,13 @@ def read_http_settings(settings: AgentSettings, folder: Path) -> HttpSettings:
         _read_text("http_certificate", certificate)
         _read_private("http_key", key)
     return HttpSettings(
-        s.http, s.http_hosts, tokens["http_token"], tokens["operator_token"], certificate, key
+        s.http,
+        s.http_hosts,
+        s.http_origins,
+        tokens["http_token"],
+        tokens["operator_token"],
+        certificate,
+        key,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, time
 from typing import Any
@@ -22,9 +23,12 @@ from posse.live.agent import (
     NO_WINNER_OF_CONTEXTS,
     SITES_IN_CONTEXT,
     Agent,
+    Measures,
+    Metric,
     Shares,
     Stop,
     check_sites,
+    read_metrics,
 )
 from posse.live.exchange import EXCHANGES, RateCap
 from posse.policies import POLICIES, Policy, ThompsonSampling
@@ -112,6 +116,52 @@ def find_conflict(
     return None
 
 
+# ---- Payloads: what an arm means to the application, as the value of an OpenFeature flag
+
+MAX_PAYLOAD_BYTES = 10_000  # of an arm, as JSON
+KINDS = {bool: "true or false", str: "text", int: "a number", float: "a number", dict: "a table"}
+EXAMPLE_PAYLOAD = "{on = true, off = false}"
+
+
+def validate_payload(arms: Sequence[str], payload: Any) -> dict[str, Any]:
+    """Return the value of each arm, all of one kind, as an OpenFeature flag has one type."""
+    if not isinstance(payload, Mapping):
+        raise ValueError(
+            f"payload must be a table with a value for each arm, such as {EXAMPLE_PAYLOAD}, "
+            f"got {validation.format_value(payload)}"
+        )
+    for arm in payload:
+        validation.validate_choice("payload: arm", arm, arms)
+    if missing := [arm for arm in arms if arm not in payload]:
+        raise ValueError(f"payload must have a value for each arm: {missing[0]!r} has none")
+    kinds = {}
+    for arm in arms:
+        kinds[arm] = KINDS.get(type(payload[arm]))
+        try:
+            size = len(json.dumps(payload[arm], allow_nan=False).encode())
+        except (TypeError, ValueError):
+            size = -1
+        if kinds[arm] is None or size < 0:
+            raise ValueError(
+                f"payload of {arm!r} must be true or false, text, a finite number or a table of "
+                f"such values, got {validation.format_value(payload[arm])}"
+            )
+        if size > MAX_PAYLOAD_BYTES:
+            raise ValueError(
+                f"payload of {arm!r} must have at most {MAX_PAYLOAD_BYTES} bytes as JSON, "
+                f"got {size}"
+            )
+        if kinds[arm] != kinds[arms[0]]:
+            raise ValueError(
+                f"payload must be of one kind for all arms: {arms[0]!r} has {kinds[arms[0]]}, "
+                f"{arm!r} has {kinds[arm]}"
+            )
+    # Of numbers with and without a fraction, all become the former: a flag has one type.
+    if any(type(value) is float for value in payload.values()):
+        return {arm: float(payload[arm]) for arm in arms}
+    return {arm: payload[arm] for arm in arms}
+
+
 # ---- The settings
 
 EXCHANGE_KEYS = {"network_size": "flows", "rate_cap": "origins"}  # keys that only one of them takes
@@ -127,7 +177,9 @@ class ExperimentSettings:
     are arms. half_life: seconds after which evidence weighs half; all agents must have the same.
     sites: whether evidence of other sites counts like own evidence ("alike"), is discounted by the
     estimated heterogeneity ("differ"), or by a known one (a number). context: the schema of
-    visitors' features, for the families "logistic" and "linear".
+    visitors' features, for the families "logistic" and "linear". holdout: the share of visitors who
+    get control_arm; metrics: further numbers of decisions, perhaps with limits. payload: the value
+    of each arm as an OpenFeature flag; None: its name.
     """
 
     arms: tuple[str, ...]
@@ -147,6 +199,10 @@ class ExperimentSettings:
     half_life: float | None = None
     sites: str | float = "alike"
     context: Contexts | None = None
+    holdout: float | None = None
+    control_arm: str | None = None
+    metrics: tuple[Metric, ...] = ()
+    payload: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.exchange, str):
@@ -168,6 +224,8 @@ class ExperimentSettings:
             )
         check_sites(self.sites)
         check_combination(self)
+        if self.payload is not None:
+            object.__setattr__(self, "payload", validate_payload(self.arms, self.payload))
         # The agent validates most settings itself: build one to find errors at start.
         agent = self.make_agent()  # so that whatever it refuses is refused now
         if self.context is None:
@@ -179,6 +237,11 @@ class ExperimentSettings:
                 agent.check_reward(self.default_reward)
             except ValueError as error:
                 raise ValueError(f"default_reward: {error}") from None
+
+    @property
+    def measures(self) -> Measures:
+        """What it measures beside rewards."""
+        return Measures(self.control_arm, self.holdout, self.metrics)
 
     @property
     def shares(self) -> Shares:
@@ -226,6 +289,7 @@ class ExperimentSettings:
             half_life=self.half_life,
             sites=self.sites,
             context=self.context,
+            measures=self.measures,
         )
 
 
@@ -267,6 +331,11 @@ def experiment_from_data(
         values["reward_range"] = tuple(values["reward_range"])
     if "rate_cap" in values:
         values["rate_cap"] = _read_rate_cap(values["rate_cap"])
+    if "metrics" in values:
+        values["metrics"] = read_metrics(values["metrics"])
+    if "control_arm" in values and not isinstance(values["control_arm"], str):
+        got = validation.format_value(values["control_arm"])
+        raise ValueError(f"control_arm must be the name of an arm, got {got}")
     if "half_life" in values:
         values["half_life"] = parse_seconds("half_life", values["half_life"])
     if "stop" in values:

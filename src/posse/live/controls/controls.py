@@ -15,11 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from posse.live.controls.records import (
+    LONGEST_NAME,
+    LONGEST_REASON,
     MOST_STEPS,
     ControlAnswer,
     ControlsAnswer,
     VersionSteps,
     is_control,
+    is_note,
 )
 from posse.live.controls.records import Control as Control
 from posse.live.controls.records import ControlMessage as ControlMessage
@@ -27,13 +30,17 @@ from posse.live.exchange import Sign
 from posse.live.security import Vouch
 from posse.live.store import Conflict, list_names
 
-# ("pin" or "pause", arm) -> its source, as `Controls.active_settings` returns it
+# ("pin", "pause" or "forget", arm or agent) -> its source, as `Controls.active_settings` returns it
 ActiveSettings = Mapping[tuple[str, str], str]
-PAST_TENSE = {"pin": "pinned", "pause": "paused"}
+PAST_TENSE = {"pin": "pinned", "pause": "paused", "forget": "forgotten"}
 
 
-def describe_changes(before: ActiveSettings, after: ActiveSettings) -> list[tuple[str, str]]:
+def describe_changes(
+    before: ActiveSettings, after: ActiveSettings, note: str = ""
+) -> list[tuple[str, str]]:
     """Return the kind and the sentence of each change between two settings of controls.
+
+    note: who gave the command and why, for the end of each sentence.
 
     >>> describe_changes({("pause", "red"): "here"}, {("pin", "blue"): "here"})
     [('pin', 'blue is pinned here'), ('resume', 'red is no longer paused')]
@@ -46,7 +53,7 @@ def describe_changes(before: ActiveSettings, after: ActiveSettings) -> list[tupl
         if (kind, arm) not in after:
             arms_by_sentence.setdefault(("resume", f"no longer {PAST_TENSE[kind]}"), []).append(arm)
     return [
-        (kind, f"{list_names(arms)} {'is' if len(arms) == 1 else 'are'} {predicate}")
+        (kind, f"{list_names(arms)} {'is' if len(arms) == 1 else 'are'} {predicate}{note}")
         for (kind, predicate), arms in arms_by_sentence.items()
     ]
 
@@ -113,8 +120,8 @@ class Controls:
         """The highest version known."""
         return self._steps.version
 
-    def pin(self, arm: str, arms: Sequence[str]) -> Control:
-        """Play only this arm, one of those known here."""
+    def pin(self, arm: str, arms: Sequence[str], by: str = "", reason: str = "") -> Control:
+        """Play only this arm, one of those known here; by, reason: who says so, and why."""
         _check_arm(arm, arms)
         if (
             not self.is_operator
@@ -125,14 +132,34 @@ class Controls:
                 f"arm {arm!r} is paused in the whole network by {self.network_record.signer}, "
                 "and only an operator can resume it"
             )
-        return self._apply_command(self._next_version().with_pin(arm))
+        return self._apply_command(self._next_version(by, reason).with_pin(arm))
 
-    def pause(self, arm: str, arms: Sequence[str]) -> Control:
+    def pause(self, arm: str, arms: Sequence[str], by: str = "", reason: str = "") -> Control:
         """Stop playing this arm."""
         _check_arm(arm, arms)
-        return self._apply_command(self._next_version().with_pause(arm))
+        return self._apply_command(self._next_version(by, reason).with_pause(arm))
 
-    def resume(self, arm: str | None, arms: Sequence[str]) -> Control:
+    def forget(self, agent: str, last_status: int, by: str = "", reason: str = "") -> Control:
+        """Leave an agent out of views of the network, until a later status of it comes.
+
+        last_status: the time of its newest status, in milliseconds of its own clock.
+        """
+        if agent == self.agent:
+            raise Conflict(f"{agent} is this agent: ask another one to forget it")
+        control = self._next_version(by, reason).with_forgotten(agent, last_status)
+        return self._apply_command(control)
+
+    def forgotten_agents(self) -> dict[str, int]:
+        """Return the agents to leave out, unless they have a status later than this."""
+        forgotten: dict[str, int] = {}
+        for record in self._active_records():
+            for agent, time in () if record is None else record.forgotten:
+                forgotten[agent] = max(time, forgotten.get(agent, 0))
+        return forgotten
+
+    def resume(
+        self, arm: str | None, arms: Sequence[str], by: str = "", reason: str = ""
+    ) -> Control:
         """Undo pins and pauses of an arm, or of all arms (None), by a new version."""
         if arm is not None:
             _check_arm(arm, [*arms, *self._named_arms()])  # a removed arm can still be resumed
@@ -142,7 +169,7 @@ class Controls:
                 f"arm {arm!r} is pinned or paused in the whole network by {record.signer}, "
                 "and only an operator can resume it"
             )
-        return self._apply_command(self._next_version().with_resume(arm))
+        return self._apply_command(self._next_version(by, reason).with_resume(arm))
 
     def accept_control(self, control: Control, now: float) -> str | None:
         """Adopt a record received from the network; returns None, or the reason of its refusal."""
@@ -239,6 +266,9 @@ class Controls:
         parts += [f"{arm!r} is paused {self._describe_source(arm, False)}" for arm in paused[:5]]
         if len(paused) > 5:
             parts.append(f"and {len(paused) - 5} more are paused")
+        if forgotten := sorted(self.forgotten_agents()):
+            were = "is" if len(forgotten) == 1 else "are"
+            parts.append(f"{list_names(forgotten)} {were} forgotten")
         return ", ".join(parts) or "no arm is pinned or paused"
 
     def active_settings(self) -> dict[tuple[str, str], str]:
@@ -256,8 +286,15 @@ class Controls:
         records += [] if local_record is None else [(local_record, "at this agent alone")]
         pins = [(("pin", record.pinned), source) for record, source in records if record.pinned]
         pauses = {("pause", arm): source for record, source in records for arm in record.paused}
+        forgotten = {
+            ("forget", agent): source for record, source in records for agent, _ in record.forgotten
+        }
         # Only one pin can act; the local one is last and goes before the network's.
-        return dict(pins[-1:]) | pauses  # a pin here goes before the network's
+        return dict(pins[-1:]) | pauses | forgotten
+
+    def records(self) -> tuple[Control | None, Control | None]:
+        """Return the stored record of the network and the local one."""
+        return self._stored_record, self._local_record
 
     def describe_status(self, arms: Sequence[str]) -> ControlsAnswer:
         """Return what is pinned and paused here, and the records behind it."""
@@ -301,24 +338,30 @@ class Controls:
             return control
         return replace(control, signature=self._sign(control.content))
 
-    def _next_version(self) -> Control:
+    def _next_version(self, by: str, reason: str) -> Control:
         """Return the record that a command starts from, as the next version."""
+        for name, text, longest in (("by", by, LONGEST_NAME), ("reason", reason, LONGEST_REASON)):
+            if not is_note(text, longest):
+                raise ValueError(f"{name} must be one line of at most {longest} characters")
         last = self.network_record if self.is_operator else self._local_record
         version = (self.version if self.is_operator else last.version if last else 0) + 1
-        fresh = Control(self.network, self.experiment, version, self.agent)
-        return fresh if last is None else replace(fresh, pinned=last.pinned, paused=last.paused)
+        fresh = Control(self.network, self.experiment, version, self.agent, by=by, reason=reason)
+        if last is None:
+            return fresh
+        return replace(fresh, pinned=last.pinned, paused=last.paused, forgotten=last.forgotten)
 
     def _apply_command(self, control: Control) -> Control:
         if not self.is_operator:
             self._local_record = control
             self._log_change(
-                f"{self.describe(self._named_arms())} (version {control.version} of this agent)"
+                f"{self.describe(self._named_arms())}{control.note} "
+                f"(version {control.version} of this agent)"
             )
             return control
         record = self.network_record
         if (
             record is not None
-            and record.rank[1:] == control.rank[1:]
+            and (record.signer, record.settings) == (control.signer, control.settings)
             and self._local_record is None
         ):
             return record  # a repeated request
@@ -339,7 +382,8 @@ class Controls:
         self._steps.map_records(lambda record: control if record.rank == control.rank else record)
         if not is_renewal:
             sentence = self.describe(self._named_arms())  # whatever the arms here
-            self._log_change(f"{sentence} (version {control.version} of {control.signer})")
+            version = f"(version {control.version} of {control.signer})"
+            self._log_change(f"{sentence}{control.note} {version}")
 
     def _ends_before(self, end: float) -> bool:
         """Whether the certificate behind the present record ends before this time."""
@@ -411,4 +455,7 @@ def _describe_record(control: Control | None) -> ControlAnswer | None:
         "signer": control.signer,
         "pinned": control.pinned or None,
         "paused": list(control.paused),
+        "forgotten": [agent for agent, _ in control.forgotten],
+        "by": control.by,
+        "reason": control.reason,
     }

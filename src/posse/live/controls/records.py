@@ -1,18 +1,30 @@
-"""Control records as operators sign them: which arm is pinned, and which arms are paused."""
+"""Control records as operators sign them: pinned and paused arms, forgotten agents, and by whom."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from posse.live.exchange import LARGEST, MOST_ARMS, is_name, is_whole
 
+MOST_FORGOTTEN = 200  # agents in one record
+# characters
+LONGEST_NAME = 100
+LONGEST_REASON = 300
+# a text without control characters and line ends, as JSON Schema and Python read it
+ONE_LINE = r"[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*"
+
 
 @dataclass(frozen=True)
 class Control:
     """One version of the controls: one arm pinned ("": none), some paused (sorted).
+
+    forgotten: agents that left, sorted by name, each with the time of its last status, in
+    milliseconds of its own clock: one with a later status has come back. by, reason: the person who
+    gave the command that made this version, and why, as stated ("": not stated).
 
     The signature covers all other fields, so that no record can be replayed into another network or
     experiment. Of two records the one with the higher (version, signer) wins.
@@ -24,22 +36,37 @@ class Control:
     signer: str
     pinned: str = ""
     paused: tuple[str, ...] = ()
+    forgotten: tuple[tuple[str, int], ...] = ()
+    by: str = ""
+    reason: str = ""
     signature: bytes = b""
 
     @property
-    def rank(self) -> tuple[int, str, str, tuple[str, ...]]:
+    def rank(self) -> tuple[Any, ...]:
         """The order that decides which record wins.
 
         An operator's store restored from a copy can make one version twice: then the content
         decides, so that all agents still agree.
         """
-        return self.version, self.signer, self.pinned, self.paused
+        return self.version, self.signer, *self.settings, self.by, self.reason
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """What the record sets, whoever said so."""
+        return self.pinned, self.paused, self.forgotten
+
+    @property
+    def note(self) -> str:
+        """Who gave the last command and why, in brackets, for the end of a sentence."""
+        stated = ": ".join(text for text in (self.by, self.reason) if text)
+        return f" ({stated})" if stated else ""
 
     @property
     def content(self) -> bytes:
         """The bytes that are signed; entries and statuses begin with other bytes."""
         fields = [self.network, self.experiment, self.version, self.signer, self.pinned]
-        return b"posse control 1 " + json.dumps([*fields, self.paused]).encode()
+        more = [self.paused, self.forgotten, self.by, self.reason]
+        return b"posse control 2 " + json.dumps([*fields, *more]).encode()
 
     def with_pin(self, arm: str) -> Control:
         """Return a copy with this arm pinned, and no longer paused."""
@@ -57,15 +84,24 @@ class Control:
         pinned = "" if self.pinned == arm else self.pinned
         return replace(self, pinned=pinned, paused=tuple(a for a in self.paused if a != arm))
 
+    def with_forgotten(self, agent: str, last_status: int) -> Control:
+        """Return a copy in which this agent is forgotten, unless a later status of it comes."""
+        others = [row for row in self.forgotten if row[0] != agent]
+        # the names of agents that left longest ago make room
+        latest = sorted(others, key=lambda row: row[1])[-(MOST_FORGOTTEN - 1) :]
+        return replace(self, forgotten=tuple(sorted([*latest, (agent, last_status)])))
+
     def to_plain(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
-        return {**vars(self), "paused": list(self.paused), "signature": self.signature.hex()}
+        lists = {"paused": list(self.paused), "forgotten": list(map(list, self.forgotten))}
+        return {**vars(self), **lists, "signature": self.signature.hex()}
 
     @classmethod
     def from_plain(cls, data: dict[str, Any]) -> Control:
         """Build a record from the values of `to_plain`."""
-        signature = bytes.fromhex(data["signature"])
-        return cls(**{**data, "paused": tuple(data["paused"]), "signature": signature})
+        forgotten = tuple((name, time) for name, time in data.get("forgotten", ()))
+        tuples = {"paused": tuple(data["paused"]), "forgotten": forgotten}
+        return cls(**{**data, **tuples, "signature": bytes.fromhex(data["signature"])})
 
 
 @dataclass(frozen=True)
@@ -88,7 +124,25 @@ def is_control(control: Control) -> bool:
         and all(map(is_name, control.paused))
         and list(control.paused) == sorted(set(control.paused))
         and control.pinned not in control.paused
+        and _is_forgotten(control.forgotten)
+        and is_note(control.by, LONGEST_NAME)
+        and is_note(control.reason, LONGEST_REASON)
         and isinstance(control.signature, bytes)
+    )
+
+
+def is_note(text: object, longest: int) -> bool:
+    """Whether a text can be the person or the reason of a command: one line, not too long."""
+    return isinstance(text, str) and len(text) <= longest and bool(re.fullmatch(ONE_LINE, text))
+
+
+def _is_forgotten(rows: object) -> bool:
+    return (
+        isinstance(rows, tuple)
+        and len(rows) <= MOST_FORGOTTEN
+        and all(isinstance(row, tuple) and len(row) == 2 for row in rows)
+        and all(is_name(name) and is_whole(time) for name, time in rows)
+        and (names := [name for name, _ in rows]) == sorted(set(names))
     )
 
 
@@ -170,12 +224,18 @@ class VersionSteps:
 
 
 class ControlAnswer(TypedDict):
-    """A control record: the arms that an operator pinned or paused."""
+    """A control record: the arms that an operator pinned or paused, and agents it forgot.
+
+    by, reason: who gave the last command, and why; empty if that was not stated.
+    """
 
     version: int
     signer: str
     pinned: str | None
     paused: list[str]
+    forgotten: list[str]
+    by: str
+    reason: str
 
 
 class ControlsAnswer(TypedDict):

@@ -6,17 +6,29 @@ A lock of its own guards the agent; transactions of the store are opened before 
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from posse.contexts import Features
-from posse.live.agent import NO_STOP, Agent, Choice, Judgement, NamedVerdict, Shares, SiteMap
+from posse.live.agent import (
+    NO_STOP,
+    Agent,
+    Choice,
+    Judgement,
+    MetricStatus,
+    NamedVerdict,
+    Shares,
+    SiteMap,
+    Uplift,
+    add_forecast,
+)
 from posse.live.controls import (
     SIGNATURE_INVALID,
     Control,
@@ -27,7 +39,7 @@ from posse.live.controls import (
 )
 from posse.live.counters import ContextOddities, Counts, serialize_context
 from posse.live.exchange import DEFAULT, Ledger, NeighbourStatus, Origins, Outgoing, Sign
-from posse.live.experiment.decision_request import DecisionRequest
+from posse.live.experiment.decision_request import FLAG_PREFIX, FLAG_SECONDS, DecisionRequest
 from posse.live.experiment.history import History, HistoryRecorder
 from posse.live.experiment.reward_window import (
     EvidenceParticipant,
@@ -47,9 +59,11 @@ from posse.live.store import (
     Store,
     StoreError,
     SupersededReward,
+    Transition,
     Unknown,
     pack_probabilities,
 )
+from posse.summary import Lift
 
 
 @dataclass(frozen=True)
@@ -66,11 +80,24 @@ class Audit:
     in_network: float
 
 
+@dataclass(frozen=True)
+class LeaderLift:
+    """By how much the leading arm is better than the next, with a 95% interval of one look."""
+
+    arm: str
+    over: str
+    lift: Lift
+
+
 log = logging.getLogger(__name__)
 
 # Names of durable records in the store.
 CONTROLS = "controls"
 VERDICT = "verdict"
+MIN_CLOSED_FOR_LIFT = 30  # decisions of each of the two arms: with fewer it is mostly the prior
+NO_HOLDOUT = "this experiment has no holdout: set holdout and control_arm to measure an uplift"
+NO_METRICS = "this experiment has no metrics: describe them in tables such as [metrics.latency]"
+INACTIVE = {"assumed": None, "inactive": True}  # fields of a decision that is not shown yet
 SITES_ALIKE_AGAIN = "sites no longer differ"
 
 
@@ -85,6 +112,7 @@ class LiveExperiment:
         *,
         reward_window: RewardWindow = RewardWindow(),  # noqa: B008 (frozen)
         remember: float | None = None,  # seconds; None: decisions are stored for ever
+        payload: Mapping[str, Any] | None = None,  # the value of each arm; None: its name
         clock: Callable[[], float] = time.time,
         draw: Callable[[int], int] = secrets.randbits,  # for ids
         controls: Controls | None = None,  # None: such that stay here
@@ -93,6 +121,7 @@ class LiveExperiment:
         self.agent = agent
         self.store = store
         self.remember = remember
+        self.payload = payload
         self.clock = clock
         self.counts = Counts()  # decisions and rewards
         self.late = LatenessCounter()  # of rewards after their window
@@ -186,9 +215,15 @@ class LiveExperiment:
         id_: str | None = None,
         allowed: Sequence[str] | None = None,
         context: Mapping[str, Any] | None = None,
+        visitor: str | None = None,
+        activate: bool = True,
     ) -> DecisionRecord:
-        """Decide which arm to play, at a context if there is a schema; idempotent in the id."""
-        ((record, new),) = self.store.insert_decisions([self.draw_decision(id_, allowed, context)])
+        """Decide which arm to play, at a context if there is a schema; idempotent in the id.
+
+        activate: whether the arm will surely be shown; else `activate` says when it is.
+        """
+        drawn = self.draw_decision(id_, allowed, context, visitor, activate)
+        ((record, new),) = self.store.insert_decisions([drawn])
         self.count_decisions([record] if new else [])
         return record
 
@@ -204,19 +239,26 @@ class LiveExperiment:
         id_: str | None,
         allowed: Sequence[str] | None,
         context: Mapping[str, Any] | None = None,
+        visitor: str | None = None,
+        activate: bool = True,
     ) -> DecisionRecord:
         """Draw a decision that is not on disk yet; a stored one of the same id goes first."""
         # Validated before the lock is taken: a bad context must not hold up other requests.
         visit = self.agent.encode_context(context)
+        id_ = self._find_key(id_, visitor)
         try:
             with self._lock:
-                (choice,) = self.agent.draw_choices([self._apply_controls(allowed)], [visit])
-                offer = self._describe_offer(choice, visit, context)
+                playable, bucket = self._apply_holdout(
+                    self._apply_controls(allowed), visitor or id_
+                )
+                (choice,) = self.agent.draw_choices([playable], [visit], [visitor])
+                offer = self._describe_offer(choice, visit, context, visitor, bucket)
         except ValueError:  # an arm may be gone since this id was first asked for
             if id_ is not None and (record := self.store.find_decision(id_)) is not None:
                 return record
             raise
-        return self._make_record(id_, choice, self.clock(), {**self._initial_fields(), **offer})
+        initial = self._initial_fields() if activate else self._initial_fields() | INACTIVE
+        return self._make_record(id_, choice, self.clock(), {**initial, **offer})
 
     def draw_decisions(
         self, requests: Sequence[DecisionRequest]
@@ -226,19 +268,33 @@ class LiveExperiment:
             visits = [self.agent.encode_context(request.context) for request in requests]
             with self._lock:
                 allowed = [self._apply_controls(request.allowed) for request in requests]
-                choices = self.agent.draw_choices(allowed, visits)
+                visitors = [request.visitor for request in requests]
+                ids = [request.decision for request in requests]
+                buckets: list[int | None] = [None] * len(requests)
+                if self._has_holdout:
+                    for place, visitor in enumerate(visitors):
+                        ids[place] = self._find_key(ids[place], visitor)
+                        allowed[place], buckets[place] = self._apply_holdout(
+                            allowed[place], visitor or ids[place]
+                        )
+                choices = self.agent.draw_choices(allowed, visits, visitors)
                 offers = [
-                    self._describe_offer(choice, visit, request.context)
-                    for request, choice, visit in zip(requests, choices, visits, strict=True)
+                    self._describe_offer(choice, visit, request.context, request.visitor, bucket)
+                    for request, choice, visit, bucket in zip(
+                        requests, choices, visits, buckets, strict=True
+                    )
                 ]
         except ValueError:  # one of them is wrong: each gets an answer of its own
             return [self._try_draw(request) for request in requests]
         now = self.clock()
         # Most likely values; the participant corrects them if the incarnation changed meanwhile.
         initial = self._initial_fields()
+        inactive = initial | INACTIVE
         return [
-            self._make_record(request.decision, choice, now, {**initial, **offer})
-            for request, choice, offer in zip(requests, choices, offers, strict=True)
+            self._make_record(
+                id_, choice, now, {**(initial if request.activate else inactive), **offer}
+            )
+            for id_, request, choice, offer in zip(ids, requests, choices, offers, strict=True)
         ]
 
     def probabilities(self) -> dict[str, float]:
@@ -252,16 +308,46 @@ class LiveExperiment:
         return DecisionRecord(id_ or self._new_id(), choice.arm, choice.probability, now, **fields)
 
     def _describe_offer(
-        self, choice: Choice, visit: Features | None, context: Mapping[str, Any] | None
+        self,
+        choice: Choice,
+        visit: Features | None,
+        context: Mapping[str, Any] | None,
+        visitor: str | None,
+        bucket: int | None,
     ) -> dict[str, Any]:
-        """Return the allowed arms, their propensities and the context, as the store has them."""
+        """Return the allowed arms, their propensities, context and visitor as they are stored."""
         offer: dict[str, Any] = {
             "allowed": self._offers.encode_allowed(choice.allowed),
             "probabilities": pack_probabilities(choice.probabilities),
+            "visitor": visitor,
         }
+        if bucket is not None:
+            offer["uplift"] = bucket
         if visit is not None and context is not None:
             offer |= {"context": serialize_context(context), "features": visit}
         return offer
+
+    @property
+    def _has_holdout(self) -> bool:
+        return self.agent.measures.holdout is not None
+
+    def _find_key(self, id_: str | None, visitor: str | None) -> str | None:
+        """Return the id of a decision; one is drawn now if a holdout is chosen by it."""
+        return self._new_id() if id_ is None and visitor is None and self._has_holdout else id_
+
+    def _apply_holdout(
+        self, allowed: Sequence[str] | None, key: str | None
+    ) -> tuple[Sequence[str] | None, int | None]:
+        """Return the arms that are left to a visitor, and the bucket of its reward in an uplift."""
+        side = self.agent.side
+        if side is None or key is None or not self._has_holdout:
+            return allowed, None
+        playable = self.agent.arm_names if allowed is None else allowed
+        bucket = side.assign_bucket(key, playable)
+        control = self.agent.measures.control_arm
+        if bucket is not None and bucket < 0 and control is not None:
+            return [control], bucket
+        return allowed, bucket
 
     def _initial_fields(self) -> dict[str, Any]:
         """Return the assumed reward and the incarnation that a new decision most likely gets."""
@@ -271,9 +357,18 @@ class LiveExperiment:
 
     def _try_draw(self, request: DecisionRequest) -> DecisionRecord | ValueError:
         try:
-            return self.draw_decision(request.decision, request.allowed, request.context)
+            return self.draw_decision(
+                *(request.decision, request.allowed, request.context, request.visitor),
+                request.activate,
+            )
         except ValueError as error:
             return error
+
+    def playable_arms(self) -> tuple[str, ...]:
+        """Return the arms that controls leave; `Conflict` if there is none."""
+        with self._lock:
+            arms = self._apply_controls(None)
+            return tuple(self.agent.arm_names if arms is None else arms)
 
     def _apply_controls(self, requested: Sequence[str] | None) -> Sequence[str] | None:
         """Return the requested arms that controls leave."""
@@ -305,20 +400,107 @@ class LiveExperiment:
                 superseded = isinstance(outcome, SupersededReward)
                 self.counts.add("superseded" if superseded else "conflicts")
 
-    def pin(self, arm: str) -> Control:
-        """Play only this arm; durable when it returns."""
-        with self._changing_controls():
-            return self.controls.pin(arm, self.agent.arm_names)
+    def activate(self, decision_id: str) -> DecisionRecord:
+        """Count an inactive decision from now on, because its arm was shown; idempotent."""
+        return self._change_decision("activate", decision_id)
 
-    def pause(self, arm: str) -> Control:
+    def cancel(self, decision_id: str) -> DecisionRecord:
+        """Take back a decision without a reward, because its arm was not shown; idempotent."""
+        return self._change_decision("cancel", decision_id)
+
+    def _change_decision(self, transition: Transition, decision_id: str) -> DecisionRecord:
+        (outcome,) = self.store.change_decisions([(transition, decision_id)], self.clock())
+        self.count_transitions([(transition, outcome)])
+        if isinstance(outcome, ValueError):
+            raise outcome
+        return outcome[0]
+
+    def count_transitions(
+        self, outcomes: Iterable[tuple[Transition, tuple[DecisionRecord, bool] | ValueError]]
+    ) -> None:
+        """Count decisions that were activated and cancelled, once that is stored."""
+        for transition, outcome in outcomes:
+            if not isinstance(outcome, ValueError) and outcome[1]:
+                self.counts.add("activated" if transition == "activate" else "cancelled")
+
+    def measure(self, decision_id: str, metrics: Mapping[str, Any]) -> bool:
+        """Add metrics to a decision; idempotent, and durable when it returns."""
+        values = self.validate_metrics(metrics)
+        (outcome,) = self.store.add_metrics([(decision_id, values)], self.clock())
+        if isinstance(outcome, ValueError):
+            raise outcome
+        return outcome
+
+    def validate_metrics(self, metrics: Mapping[str, Any]) -> dict[str, float]:
+        """Return the metrics of a decision, or refuse them with one sentence."""
+        return self.agent.measures.validate_metrics(metrics)
+
+    def uplift(self) -> Uplift:
+        """Compare the bandit with the control arm; `Unknown` without a holdout."""
+        if self.agent.side is None or not self._has_holdout:
+            raise Unknown(NO_HOLDOUT)
+        return self.agent.side.report_uplift(self._lock)
+
+    def metrics(self) -> list[MetricStatus]:
+        """Describe every metric of every arm; `Unknown` if there are none."""
+        if self.agent.side is None or not self.agent.measures.metrics:
+            raise Unknown(NO_METRICS)
+        return self.agent.side.report_metrics(self.agent.arm_names, self._lock)
+
+    def find_decision(self, decision_id: str) -> DecisionRecord:
+        """Find a decision by its id; `Unknown` if there is none."""
+        record = self.store.find_decision(decision_id)
+        if record is None:
+            raise Unknown(f"there is no decision {decision_id!r}: check the id, or its age")
+        if record.closed is None and self._participant.is_superseded(record):
+            return replace(record, superseded=True)
+        return record
+
+    def erase_decision(self, decision_id: str) -> bool:
+        """Delete a decision from the store and its log; its closed evidence stays.
+
+        One that is open is cancelled first, and one with a reward is closed with it. Returns
+        whether no byte of it is left: another process that reads the store prevents that, and then
+        the rest is removed when that has ended.
+        """
+        removed = self.store.erase_decision(decision_id)
+        self.counts.add("erased")
+        return removed
+
+    def erase_visitor(self, visitor: str) -> tuple[int, bool]:
+        """Delete all decisions for a visitor, as `erase_decision` does; also returns how many."""
+        erased, removed = self.store.erase_visitor(visitor)
+        self.counts.add("erased", erased)
+        return erased, removed
+
+    def pin(self, arm: str, by: str = "", reason: str = "") -> Control:
+        """Play only this arm; durable when it returns. by, reason: who says so, and why."""
+        with self._changing_controls():
+            return self.controls.pin(arm, self.agent.arm_names, by, reason)
+
+    def pause(self, arm: str, by: str = "", reason: str = "") -> Control:
         """Stop playing this arm; durable when it returns."""
         with self._changing_controls():
-            return self.controls.pause(arm, self.agent.arm_names)
+            return self.controls.pause(arm, self.agent.arm_names, by, reason)
 
-    def resume(self, arm: str | None = None) -> Control:
+    def resume(self, arm: str | None = None, by: str = "", reason: str = "") -> Control:
         """Undo pins and pauses of an arm, or of all arms; durable when it returns."""
         with self._changing_controls():
-            return self.controls.resume(arm, self.agent.arm_names)
+            return self.controls.resume(arm, self.agent.arm_names, by, reason)
+
+    def forget(self, agent: str, last_status: int, by: str = "", reason: str = "") -> Control:
+        """Leave an agent that left out of views of the network; durable when it returns."""
+        with self._changing_controls():
+            return self.controls.forget(agent, last_status, by, reason)
+
+    def forgotten_agents(self) -> dict[str, int]:
+        """Return the agents to leave out of views, each with the time of its last status."""
+        with self._lock:
+            return self.controls.forgotten_agents()
+
+    def events(self) -> list[Event]:
+        """Return the newest events, oldest first: at most `MAX_EVENTS`."""
+        return self.store.events.read_between(-math.inf, math.inf)
 
     def control_status(self) -> ControlsAnswer:
         """Describe which arms are pinned and paused, and by whom."""
@@ -360,7 +542,30 @@ class LiveExperiment:
             raise Unknown(NO_STOP)
         judgement = self.agent.verdict(self._lock, self.clock())
         self._store_verdict()
-        return judgement
+        return add_forecast(judgement, self.recorder.closed_per_second())
+
+    def compare_leader(self) -> LeaderLift | None:
+        """Compare the leading arm with the next one; None where there is too little to compare.
+
+        The leader is the arm of the verdict, or else the one with the highest mean. Paused arms do
+        not compete, unless all arms are paused.
+        """
+        paused = self.control_status()["paused"]
+        status = self.agent.arms(self._lock)
+        names = [name for name in status if name not in paused] or list(status)
+        names = [name for name in names if status[name].pulls_in_network > 0]
+        names.sort(key=lambda name: -status[name].mean)
+        if self.agent.stop is not None:
+            judged = self.agent.verdict(self._lock, self.clock()).arm
+            names.sort(key=lambda name: name != judged)
+        if len(names) < 2:
+            return None
+        (first, second) = names[:2]
+        fewest = min(status[first].pulls_in_network, status[second].pulls_in_network)
+        if fewest < MIN_CLOSED_FOR_LIFT:
+            return None
+        lift = self.agent.estimate_lift(first, second, self._lock)
+        return None if lift is None else LeaderLift(first, second, lift)
 
     def _restore_verdict(self) -> None:
         """Continue with the winner that an earlier process named."""
@@ -461,6 +666,10 @@ class LiveExperiment:
 
     def close_windows(self, now: float) -> None:
         """Close reward windows that ended, and delete old decisions."""
+        self.store.retry_removal()
+        # Flags that were evaluated and never shown: clients poll, so there may be very many.
+        flag_seconds = self.reward_window.window or FLAG_SECONDS
+        self.store.delete_unshown_decisions(now - flag_seconds, FLAG_PREFIX)
         # Without a window one sweep is enough, for decisions that waited for an earlier window.
         if self.reward_window.window is not None or not self._swept:
             self.store.expire_decisions(
@@ -535,13 +744,23 @@ class LiveExperiment:
             with self.store.transaction(), self._lock:
                 before = self.controls.state()
                 active_before = self.controls.active_settings()
+                records_before = self.controls.records()
                 yield
                 # The record and its event are in one commit: no control without a trace, no trace
                 # without a control.
                 if (after := self.controls.state()) != before:
                     self.store.write_record(CONTROLS, after)
                     now = self.clock()
-                    events = describe_changes(active_before, self.controls.active_settings())
+                    fresh = [
+                        record
+                        for record, old in zip(self.controls.records(), records_before, strict=True)
+                        if record is not None and record != old
+                    ]
+                    events = describe_changes(
+                        active_before,
+                        self.controls.active_settings(),
+                        fresh[0].note if fresh else "",
+                    )
                     self.store.events.add_events([Event(now, kind, text) for kind, text in events])
         except BaseException:
             with self._lock:

@@ -7,12 +7,14 @@ in the network.
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Literal
 
@@ -20,7 +22,7 @@ import numpy as np
 
 from posse.live.agent import Agent, Judgement
 from posse.live.counters import Counts
-from posse.live.exchange import Ledger
+from posse.live.exchange import Ledger, Origins
 from posse.live.store import (
     MAX_EVENTS,
     ArmLists,
@@ -33,9 +35,13 @@ from posse.live.store import (
 )
 from posse.randomness import FloatArray
 
+log = logging.getLogger(__name__)
+
 NUMBERS_PER_ARM = 6  # numbers of an arm
 PULL_DECIMALS = 2  # decimals of pulls, which are whole but under flows or with a half-life
 LOSS_DIGITS = 3  # of an expected loss
+CLOSED_IN_NETWORK = 4  # the place among the numbers of an arm
+SHORTEST_RATE = 600  # seconds that must lie between two points, for a rate of decisions
 
 Numbers = list[int | float | None]
 
@@ -79,6 +85,14 @@ class History:
     expected_loss: Numbers
     fading: bool
     events: list[Event]
+
+
+@dataclass(frozen=True)
+class Start:
+    """When an experiment started, in Unix seconds; exact: False if it may have been earlier."""
+
+    since: float
+    exact: bool
 
 
 def pack_point(
@@ -144,9 +158,11 @@ def round_losses(losses: FloatArray) -> Numbers:
 # ---- The recorder
 
 Kind = Literal[
-    "restart", "arm", "pin", "pause", "resume", "partition",
-    "late", "superseded", "sites", "settings", "verdict",
+    "restart", "arm", "pin", "pause", "resume", "forget", "partition",
+    "late", "superseded", "sites", "settings", "verdict", "guardrail",
 ]  # fmt: skip
+START = "start"  # the durable record of the time when the experiment started
+MAX_SECONDS_TO_HEAR = 600.0  # all neighbours after the first point, to know whether it is the start
 MINUTE = SCALES["day"].seconds
 HOUR = 3600.0
 MOST_NUMBERS = (
@@ -190,6 +206,9 @@ class HistoryRecorder:
         )
         self._judge = verdict
         self._verdict = ""
+        start = store.read_record(START)
+        self._start = None if start is None else Start(**json.loads(start))
+        self._breaches: set[tuple[str, str]] = set()  # metric and arm, as of the last minute
 
     def note_event(self, kind: Kind, text: str) -> None:
         """Record an event of now; never fails. Do not call it while the agent's lock is held."""
@@ -220,6 +239,9 @@ class HistoryRecorder:
 
     def record_minute(self, now: float) -> None:
         """Record a point of the history, if a minute has begun since the last one."""
+        if self._start is None:
+            with suppress(StoreError):  # the next tick tries again
+                self._decide_start(now)
         minute = int(now // MINUTE)
         if minute == self._minute:
             return
@@ -227,6 +249,7 @@ class HistoryRecorder:
         with suppress(StoreError):  # what must be kept will say so
             self._note_late(now)
             self._note_verdict()
+            self._note_breaches()
             self._write_waiting()
             scales = [(scale.seconds, scale.points) for scale in SCALES.values()]
             self._store.points.add_point(self._make_point(minute * MINUTE), scales)
@@ -268,6 +291,54 @@ class HistoryRecorder:
             self._store.events.read_between(after, now),
         )
 
+    def find_start(self) -> Start | None:
+        """Find when the experiment started; None before the first point."""
+        if self._start is not None:
+            return self._start
+        first = self._store.points.oldest_point(SCALES["year"].seconds)
+        return None if first is None else Start(first.time, exact=False)
+
+    def closed_per_second(self) -> float | None:
+        """Return how many decisions of the network were closed a second; None if it is too early.
+
+        It is the average since the first point that is stored, of this agent's present arms.
+        """
+        first = self._store.points.oldest_point(SCALES["year"].seconds)
+        last = self._store.points.newest_point(MINUTE)
+        if first is None or last is None or last.time - first.time < SHORTEST_RATE:
+            return None
+        arms_of = self._offers.arms_of
+        present = self._agent.arm_names
+        names = list(dict.fromkeys([*present, *arms_of(first.arms), *arms_of(last.arms)]))
+        (_, numbers) = unpack_points([first, last], arms_of, names)
+        closed = np.nansum(numbers[:, : len(present), CLOSED_IN_NETWORK], axis=1)
+        added = float(closed[1] - closed[0])
+        return added / (last.time - first.time) if added > 0 else None
+
+    def _decide_start(self, now: float) -> None:
+        """Decide once whether the experiment started with the first point, or is older.
+
+        It started here if this agent has no evidence of others when it has heard all neighbours. An
+        agent that joins later receives their evidence with their first messages.
+        """
+        first = self._store.points.oldest_point(SCALES["year"].seconds)
+        if first is None:
+            return
+        with self._lock:
+            exchange = self._agent.exchange
+            own = self._agent.count_pulls(exchange.own())
+            foreign = self._agent.count_pulls(exchange.evidence()) - own
+            edges = [edge for edge in exchange.neighbours().values() if edge.active]
+            heard = all(edge.last_heard is not None for edge in edges) and exchange.is_current()
+            if edges and not isinstance(exchange, Origins):
+                heard = False  # under flows evidence arrives little by little
+        undecided = abs(foreign) < 0.5
+        if undecided and not heard and 0 <= now - first.time < MAX_SECONDS_TO_HEAR:
+            return
+        start = Start(first.time, exact=undecided and heard)
+        self._store.write_record(START, json.dumps(asdict(start)).encode())
+        self._start = start
+
     def _make_point(self, time: int) -> HistoryPoint:
         agent = self._agent
         # Summarizing takes long and holds no lock; the ledgers are then read together under it.
@@ -301,6 +372,18 @@ class HistoryRecorder:
             self._verdict = text
             if text not in [event.text for event in self._store.events.read_kind("verdict")]:
                 self.note_event("verdict", text)
+
+    def _note_breaches(self) -> None:
+        """Log and record every limit that was not breached a minute ago."""
+        side = self._agent.side
+        if side is None or not self._agent.measures.metrics:
+            return
+        statuses = side.report_metrics(self._agent.arm_names, self._lock)
+        breaches = {(s.metric, s.arm): s.sentence for s in statuses if s.breached}
+        for key in breaches.keys() - self._breaches:
+            log.warning("%s", breaches[key])
+            self.note_event("guardrail", breaches[key])
+        self._breaches = set(breaches)
 
     def _write_waiting(self) -> None:
         waiting = self._unwritten

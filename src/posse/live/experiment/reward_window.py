@@ -57,7 +57,7 @@ class LatenessCounter:
 
 # ---- The window, and evidence as a participant of transactions
 
-Mode = Literal["heard", "count", "wait"]
+Mode = Literal["reported", "count", "wait"]
 
 COUNTED = "counted"  # the part of the kept state that is the counter
 
@@ -72,7 +72,7 @@ class RewardWindow:
     def counting_mode(self, agent: Agent) -> Mode:
         """When decisions of an agent count: with their reward, from the start, or at the end."""
         if self.default_reward is None:
-            return "heard"
+            return "reported"
         lowest = self.default_reward == agent.reward_range[0]
         return "count" if lowest and agent.can_count_open else "wait"
 
@@ -81,7 +81,7 @@ class RewardWindow:
         mode = self.counting_mode(agent)
         default = self.default_reward
         (lowest, _) = agent.reward_range
-        if mode == "heard":
+        if mode == "reported":
             until = "" if self.window is None else f" within {self.window:g} s"
             return f"a decision counts when its reward arrives{until}, and not at all without one"
         if mode == "count":
@@ -125,21 +125,88 @@ class EvidenceParticipant:
         return self._agent.exchange.is_superseded(decision.incarnation)
 
     def begin(self, decision: DecisionRecord) -> DecisionRecord:
-        """Count a new decision, if decisions count from the start."""
+        """Count a new decision, if decisions count from the start and it is active."""
         with self._lock:
-            assumed = self.reward_window.default_reward if self.counting else None
-            point = None
-            incarnation = self._agent.exchange.begin_decision(decision.arm)
-            if assumed is not None:
-                point = self._agent.expansion_point(decision.arm, self._features_of(decision))
-                self._agent.count_decision(decision.arm, assumed, incarnation, decision.time, point)
-                self.counted += 1
-        log_odds = None if point is None else point.log_odds
+            assumed = None if decision.inactive else self._assumed_reward(decision)
+            side = self._agent.side
+            # An inactive decision has its incarnation from the start, too: it belongs to the
+            # process that made it, whichever process activates it.
+            incarnation = self._agent.exchange.begin_decision(
+                decision.arm, () if side is None else side.row_names(decision.arm, decision.uplift)
+            )
+            log_odds = self._count_from_start(decision, assumed, incarnation)
         # The record was drawn with these values in most cases: then nothing is copied.
         drawn = decision.incarnation, decision.assumed, decision.log_odds
         if (incarnation, assumed, log_odds) == drawn:
             return decision
         return replace(decision, incarnation=incarnation, assumed=assumed, log_odds=log_odds)
+
+    def activate(self, decision: DecisionRecord) -> DecisionRecord:
+        """Count an inactive decision from now on, if decisions count from the start."""
+        with self._lock:
+            assumed = self._assumed_reward(decision)
+            log_odds = self._count_from_start(decision, assumed, decision.incarnation)
+        return replace(decision, inactive=False, assumed=assumed, log_odds=log_odds)
+
+    def cancel(self, decision: DecisionRecord) -> DecisionRecord:
+        """Take back what a decision without a reward has counted from its start."""
+        d = decision
+        if d.assumed is None:
+            return decision
+        with self._lock:
+            self._agent.cancel_decision(
+                d.arm, d.assumed, d.incarnation, d.time, self._expansion_point(d)
+            )
+            self.counted -= 1
+        return replace(decision, assumed=None, log_odds=None)
+
+    def check_reward(self, reward: float) -> None:
+        """Raise if the agent's family has no such reward."""
+        self._agent.check_reward(reward)
+
+    def is_window_over(self, decision: DecisionRecord, time: float) -> bool:
+        """Whether the reward window of a decision has ended."""
+        window = self.reward_window.window
+        return window is not None and decision.time + window <= time
+
+    def measure(self, decision: DecisionRecord, metrics: Mapping[str, float]) -> None:
+        """Add metrics of a decision to the sums of its arm."""
+        side = self._agent.side
+        assert side is not None
+        with self._lock:
+            side.observe_metrics(decision.arm, metrics, decision.incarnation)
+
+    def _assumed_reward(self, decision: DecisionRecord) -> float | None:
+        """Return the reward that a decision counts with from the start; None if it does not.
+
+        In a holdout no decision is evidence about an arm.
+        """
+        counts = self.counting and not decision.holdout
+        return self.reward_window.default_reward if counts else None
+
+    def _learn(self, decision: DecisionRecord, reward: float) -> None:
+        """Count a final reward: for its arm, unless it is held out, and for the uplift."""
+        d = decision
+        if not d.holdout:
+            self._agent.learn(d.arm, reward, d.incarnation, d.time, self._features_of(d))
+            self.counted += 1
+        self._count_uplift(d, reward)
+
+    def _count_uplift(self, decision: DecisionRecord, reward: float) -> None:
+        side = self._agent.side
+        if decision.uplift is not None and side is not None:
+            side.observe_reward(decision.uplift, reward, decision.incarnation)
+
+    def _count_from_start(
+        self, decision: DecisionRecord, assumed: float | None, incarnation: int
+    ) -> float | None:
+        """Count a decision with the reward assumed for it; returns where that was linearised."""
+        if assumed is None:
+            return None
+        point = self._agent.expansion_point(decision.arm, self._features_of(decision))
+        self._agent.count_decision(decision.arm, assumed, incarnation, decision.time, point)
+        self.counted += 1
+        return None if point is None else point.log_odds
 
     def _features_of(self, decision: DecisionRecord) -> FloatArray | None:
         """Return the features of the context of a decision."""
@@ -161,8 +228,9 @@ class EvidenceParticipant:
         with self._lock:
             if d.assumed is None:
                 if self.reward_window.default_reward is None:
-                    self._agent.learn(d.arm, reward, d.incarnation, d.time, self._features_of(d))
-                    self.counted += 1
+                    if d.holdout:  # else learning checks it
+                        self._agent.check_reward(reward)
+                    self._learn(d, reward)
                     return True
                 # Evidence waits for the window to close, but an impossible reward is refused now.
                 self._agent.check_reward(reward)  # which waits for the window to close
@@ -185,8 +253,7 @@ class EvidenceParticipant:
         assert reward is not None
         with self._lock:
             if d.assumed is None:
-                self._agent.learn(d.arm, reward, d.incarnation, d.time, self._features_of(d))
-                self.counted += 1
+                self._learn(d, reward)
             else:
                 self._close_counted(d, reward)
 
@@ -203,6 +270,7 @@ class EvidenceParticipant:
         d = decision
         point = self._expansion_point(d)
         self._agent.close_decision(d.arm, reward, d.incarnation, d.time, point)
+        self._count_uplift(d, reward)
 
     def state(self) -> dict[str, Any]:
         """Return the exchange's durable state, and the counter."""

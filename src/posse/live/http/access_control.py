@@ -198,7 +198,12 @@ async def send_response(
 ) -> None:
     """Send a response; head_only: without its body but with its length, as HEAD asks."""
     body = response.body
-    headers = [(b"content-type", response.content_type), (b"content-length", b"%d" % len(body))]
+    headers = []
+    if response.status not in (204, 304):  # which have no content
+        headers += [
+            (b"content-type", response.content_type),
+            (b"content-length", b"%d" % len(body)),
+        ]
     if response.headers:
         headers += response.headers
     await send({"type": "http.response.start", "status": response.status, "headers": headers})

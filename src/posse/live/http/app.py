@@ -20,8 +20,10 @@ from posse.live.http.access_control import (
     refuse_request,
     send_response,
 )
+from posse.live.http.cross_origin import CrossOrigin, add_headers
 from posse.live.http.health import LatencyHistogram, get_traffic
 from posse.live.http.models import CallerAnswer
+from posse.live.http.ofrep import flag_error_response
 from posse.live.http.openapi import build_document
 from posse.live.http.page import PageSections, PageStreams, is_asset, read_asset
 from posse.live.http.request_batches import RequestBatcher
@@ -47,8 +49,10 @@ class AgentApp:
         guard: AccessControl,
         table: RouteTable,
         reload: Callable[[], Any] | None = None,
+        origins: Sequence[str] = (),
     ) -> None:
         self._node = node
+        self._cross_origin = CrossOrigin(origins)
         self._guard = guard
         self._table = table
         self._reload = reload
@@ -66,8 +70,11 @@ class AgentApp:
         began = perf_counter()
         path = scope["path"]
         method = scope["method"]
+        allowed_origin = self._cross_origin.find_headers(scope)
+        send = add_headers(send, allowed_origin)
+        preflight = self._cross_origin.answer_preflight(scope, allowed_origin)
         page = self._table.routes is ROUTES and is_asset(path)
-        public = page or path in PUBLIC
+        public = page or path in PUBLIC or preflight is not None
         methods, name, part = self._table.find_routes(path)
         try:
             # on a path without POST, that is the error, not the type of the body
@@ -80,12 +87,16 @@ class AgentApp:
             return
         if body is None:
             return
+        if preflight is not None:
+            await send_response(send, preflight)
+            return
         head_only = method == "HEAD"
         if page and (head_only or method == "GET"):
             await send_response(send, read_asset(path), head_only=head_only)
             return
         # the latency of streams is not measured: they last as long as their viewers
         waits: LatencyHistogram | None = None
+        route: Route | None = None
         try:
             route = methods.get(method) or self._find_unlisted_route(path, method, methods, page)
             if route.stream:
@@ -100,7 +111,11 @@ class AgentApp:
                 waits = self._traffic.latencies[route.name] = LatencyHistogram()
             answer = await self._answer_request(scope, route, name, part, body)
         except Exception as error:
-            answer = self._explain_error(scope, error)
+            explained = self._explain_error(scope, error)
+            if route is not None and route.flag is not None:
+                answer = flag_error_response(part, error, *explained)
+            else:
+                answer = answers.error_response(*explained)
         await send_response(send, answer, head_only=head_only)
         if waits is not None:
             waits.add(perf_counter() - began)
@@ -123,17 +138,20 @@ class AgentApp:
     async def _answer_request(
         self, scope: Scope, route: Route, name: str | None, part: str, body: bytes
     ) -> Response:
-        if route.question is not None:
+        if route.question is not None or route.flag is not None:
             assert route.body is not None
             if len(part) > 200:
                 raise ValueError("decision must have at most 200 characters")
             request = await self._read_body(route.body, body)
-            experiment = self._node.experiment(name)
-            answer = await route.question(self._turns, experiment, part, request)
+            if route.flag is not None:
+                answer = await route.flag(self._turns, self._node, scope["headers"], part, request)
+            elif route.question is not None:
+                experiment = self._node.experiment(name)
+                answer = await route.question(self._turns, experiment, part, request)
             # The commit of this answer has succeeded: that ends a failure, if there was one.
             if self._traffic.health.record_success():
                 log.warning("the store can be written again")
-            return json_response(answer)
+            return answer if isinstance(answer, Response) else json_response(answer)
         if route is OPENAPI:
             return json_response(build_document(self._table.routes))
         if route.order is not None:
@@ -142,7 +160,9 @@ class AgentApp:
             self._guard.require_operator(scope)
             assert route.body is not None
             request = await self._read_body(route.body, body)
-            target = self._node.experiment(name) if route.of_experiment else self._reload
+            target: Any = self._reload if route.name == "reload" else self._node
+            if route.of_experiment:
+                target = self._node.experiment(name)
             return await self._run_in_thread(self._viewers, route.order, target, request)
         if route.name == "caller":
             admitted = self._guard.has_valid_token(scope)
@@ -191,23 +211,23 @@ class AgentApp:
 
         return await asyncio.get_running_loop().run_in_executor(pool, job)
 
-    def _explain_error(self, scope: Scope, error: Exception) -> Response:
-        """Turn an exception into a response with one sentence."""
+    def _explain_error(self, scope: Scope, error: Exception) -> tuple[int, str, answers.Headers]:
+        """Turn an exception into a status, one sentence and headers."""
         if isinstance(error, RequestRefused):
             self._traffic.refusals.add(error.reason)
-            return answers.error_response(error.status, str(error), error.headers)
+            return error.status, str(error), error.headers
         if isinstance(error, StoreError):
             if self._traffic.health.record_failure(self._node):  # once, not for every request
                 log.error("%s", error)  # it names files, which clients need not know
-            return answers.error_response(503, STORE_FAILING)
+            return 503, STORE_FAILING, ()
         if isinstance(error, ValueError):
             status = answers.http_status(error)
             self._traffic.refusals.add(REASONS[status])
-            return answers.error_response(status, str(error))
+            return status, str(error), ()
         # Anything else is a bug. Its details go to the log only, as they may name files or
         # contents.
         log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
-        return answers.error_response(500, INTERNAL_ERROR)
+        return 500, INTERNAL_ERROR, ()
 
 
 def _render_page(sections: PageSections) -> Response:
@@ -228,13 +248,16 @@ def create_app(
     token: str | None = None,
     operator_token: str | None = None,
     reload: Callable[[], Any] | None = None,
+    origins: Sequence[str] = (),
 ) -> AgentApp:
     """Create the HTTP interface of a node; see its /openapi.json.
 
     hosts: names in the Host header besides localhost; token: required of every request;
-    operator_token: required of operators' commands; reload: the function behind POST /v1/reload.
+    operator_token: required of operators' commands; reload: the function behind POST /v1/reload;
+    origins: those whose pages may ask from a browser.
     """
-    return AgentApp(node, AccessControl(hosts, token, operator_token), RouteTable(), reload)
+    guard = AccessControl(hosts, token, operator_token)
+    return AgentApp(node, guard, RouteTable(), reload, origins)
 
 
 def create_probe_app(node: Node) -> AgentApp:

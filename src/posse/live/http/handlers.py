@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,9 +18,17 @@ from posse.live.http.models import (
     ContextAnswer,
     DecisionsAnswer,
     DecisionsRequest,
+    DecisionStatusAnswer,
     EmptyRequest,
+    ErasureAnswer,
+    ErasureRequest,
+    EventsAnswer,
     ExperimentAnswer,
     ExperimentsAnswer,
+    ForgetRequest,
+    GuardrailsAnswer,
+    MetricsAnswer,
+    MetricsRequest,
     ReloadAnswer,
     ResumeRequest,
     RewardItem,
@@ -30,31 +39,37 @@ from posse.live.http.models import (
     StatusAnswer,
     StepsAnswer,
     StepsRequest,
+    TransitionAnswer,
 )
 from posse.live.http.request_batches import BatchRequest, RequestBatcher, RewardPair
 from posse.live.http.responses import RequestRefused, Response, answer_decision, answer_reward
 from posse.live.node import Node
-from posse.live.store import Unknown
+from posse.live.store import Transition, Unknown
 
 NO_RELOAD = "this agent was not started from a file: it has no settings to reload"
 
 
 def pin_arm(experiment: LiveExperiment, body: ArmRequest) -> Any:
     """Play only this arm."""
-    experiment.pin(body.arm)
+    experiment.pin(body.arm, body.by, body.reason)
     return experiment.control_status()
 
 
 def pause_arm(experiment: LiveExperiment, body: ArmRequest) -> Any:
     """Stop playing an arm."""
-    experiment.pause(body.arm)
+    experiment.pause(body.arm, body.by, body.reason)
     return experiment.control_status()
 
 
 def resume_arms(experiment: LiveExperiment, body: ResumeRequest) -> Any:
     """Undo pins and pauses of an arm, or of all arms."""
-    experiment.resume(body.arm)
+    experiment.resume(body.arm, body.by, body.reason)
     return experiment.control_status()
+
+
+def forget_agent(node: Node, body: ForgetRequest) -> Any:
+    """Leave an agent that left out of views of the network."""
+    return node.forget(body.agent, body.by, body.reason)
 
 
 def reload_settings(reload: Callable[[], Any] | None, _: EmptyRequest) -> Any:
@@ -94,6 +109,8 @@ async def record_reward(
 ) -> Any:
     """Record the reward of a decision."""
     request = BatchRequest(experiment, rewards=((decision, body.reward),))
+    if body.metrics is not None:
+        request.metrics = (experiment.validate_metrics(body.metrics),)
     await turns.submit(request)
     (outcome,) = request.outcomes
     if isinstance(outcome, ValueError):
@@ -105,7 +122,8 @@ async def record_rewards(
     turns: RequestBatcher, experiment: LiveExperiment, _: str, body: RewardsRequest
 ) -> Any:
     """Record many rewards in one commit, each with an answer or an error."""
-    request = BatchRequest(experiment, rewards=_reward_pairs(body.rewards))
+    request = BatchRequest(experiment)
+    _add_rewards(request, body.rewards)
     await turns.submit(request)
     return RewardsAnswer(_answer_rewards(request))
 
@@ -118,7 +136,8 @@ async def record_and_decide(
     requests = (
         [] if requested is None else requested if isinstance(requested, list) else [requested]
     )
-    request = BatchRequest(experiment, _reward_pairs(body.rewards), requests)
+    request = BatchRequest(experiment, decision_requests=requests)
+    _add_rewards(request, body.rewards)
     await turns.submit(request)
     decisions = [answer_decision(decision) for decision in request.decisions]
     # The answer has the form of the request: one decision, or a list.
@@ -130,8 +149,94 @@ async def record_and_decide(
     )
 
 
-def _reward_pairs(items: Sequence[RewardItem | ValueError]) -> list[RewardPair | ValueError]:
-    return [i if isinstance(i, ValueError) else (i.decision, i.reward) for i in items]
+async def activate_decision(
+    turns: RequestBatcher, experiment: LiveExperiment, decision: str, _: EmptyRequest
+) -> Any:
+    """Count an inactive decision from now on."""
+    return await _change_decision(turns, experiment, "activate", decision)
+
+
+async def cancel_decision(
+    turns: RequestBatcher, experiment: LiveExperiment, decision: str, _: EmptyRequest
+) -> Any:
+    """Take back a decision without a reward."""
+    return await _change_decision(turns, experiment, "cancel", decision)
+
+
+async def _change_decision(
+    turns: RequestBatcher, experiment: LiveExperiment, transition: Transition, decision: str
+) -> TransitionAnswer:
+    request = BatchRequest(experiment, transitions=[(transition, decision)])
+    await turns.submit(request)
+    (outcome,) = request.changed
+    if isinstance(outcome, ValueError):
+        raise outcome
+    record, changed = outcome
+    return TransitionAnswer(decision, record.state, not changed)
+
+
+def show_decision(experiment: LiveExperiment, decision: str) -> Any:
+    """Show a decision: its arm, state, times, context and reward."""
+    record = experiment.find_decision(decision)
+    return DecisionStatusAnswer(
+        decision=record.id,
+        arm=record.arm,
+        probability=record.probability,
+        state=record.state,
+        time=record.time,
+        reward=record.reward,
+        rewarded=None if record.silent else record.settled,
+        closed=record.closed,
+        context=None if record.context is None else json.loads(record.context),
+        visitor=record.visitor,
+        holdout=record.holdout,
+        metrics=None if record.metrics is None else json.loads(record.metrics),
+    )
+
+
+def erase_decision(experiment: LiveExperiment, decision: str) -> Any:
+    """Delete a decision from the store and its log; its closed evidence stays."""
+    return ErasureAnswer(erased=1, log_emptied=experiment.erase_decision(decision))
+
+
+def erase_visitor(experiment: LiveExperiment, body: ErasureRequest) -> Any:
+    """Delete all decisions for a visitor from the store and its log."""
+    erased, log_emptied = experiment.erase_visitor(body.visitor)
+    return ErasureAnswer(erased, log_emptied)
+
+
+async def record_metrics(
+    turns: RequestBatcher, experiment: LiveExperiment, decision: str, body: MetricsRequest
+) -> Any:
+    """Record metrics of a decision."""
+    metrics = experiment.validate_metrics(body.metrics)
+    request = BatchRequest(experiment, measurements=[(decision, metrics)])
+    await turns.submit(request)
+    (outcome,) = request.measured
+    if isinstance(outcome, ValueError):
+        raise outcome
+    return MetricsAnswer(decision, metrics, not outcome)
+
+
+def _add_rewards(request: BatchRequest, items: Sequence[RewardItem | ValueError]) -> None:
+    """Add rewards to a request, with the metrics of those that have some."""
+    request.rewards = [i if isinstance(i, ValueError) else (i.decision, i.reward) for i in items]
+    if any(not isinstance(item, ValueError) and item.metrics is not None for item in items):
+        _add_metrics(request, items)
+
+
+def _add_metrics(request: BatchRequest, items: Sequence[RewardItem | ValueError]) -> None:
+    rewards: list[RewardPair | ValueError] = list(request.rewards)
+    metrics: list[dict[str, float] | None] = [None] * len(items)
+    for place, item in enumerate(items):
+        if isinstance(item, ValueError) or item.metrics is None:
+            continue
+        try:
+            metrics[place] = request.experiment.validate_metrics(item.metrics)
+        except ValueError as error:  # of this item alone
+            rewards[place] = error
+    request.rewards = rewards
+    request.metrics = metrics
 
 
 def _answer_rewards(request: BatchRequest) -> list[Any]:
@@ -154,6 +259,16 @@ def show_arms_at_context(experiment: LiveExperiment, body: ArmsRequest) -> Any:
 def show_verdict(experiment: LiveExperiment) -> Any:
     """Show whether the experiment may stop."""
     return experiment.verdict()
+
+
+def show_uplift(experiment: LiveExperiment) -> Any:
+    """Show what the bandit earned beyond the control arm."""
+    return experiment.uplift()
+
+
+def show_metrics_of_arms(experiment: LiveExperiment) -> Any:
+    """Show every metric of every arm, and which limits are breached."""
+    return GuardrailsAnswer(experiment.metrics())
 
 
 def show_evidence(experiment: LiveExperiment) -> Any:
@@ -181,6 +296,11 @@ def show_history(experiment: LiveExperiment, scale: str) -> Any:
     return experiment.history(scale)
 
 
+def show_events(experiment: LiveExperiment) -> Any:
+    """Show the newest events: restarts, pins with who and why, verdicts and more."""
+    return EventsAnswer(experiment.events())
+
+
 def show_network(node: Node) -> Any:
     """Show the neighbours, all known agents and links, and refusals by reason."""
     return node.network()
@@ -202,6 +322,7 @@ def describe_experiment(experiment: LiveExperiment) -> ExperimentAnswer:
         decisions=counts["decisions"],
         rewards=counts["rewards"],
         open_decisions=experiment.store.count_open_decisions(),
+        inactive_decisions=experiment.store.count_inactive_decisions(),
         silence=experiment.counting_mode,
         reward_window=experiment.reward_window.window,
         late_rewards=counts["late"],

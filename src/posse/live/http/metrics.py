@@ -38,6 +38,7 @@ HTTP_REFUSAL_REASONS = (
     "unknown",
     "conflict",
     "not_ready",
+    "too_many_flags",
 )
 
 Samples = Iterable[tuple[Mapping[str, str], float]]
@@ -63,6 +64,9 @@ ARM_METRICS = {  # of an arm: the metric, the field of its status, and what it i
 }
 COUNTER_METRICS = {
     "decisions": ("decisions_total", "Decisions made."),
+    "activated": ("decisions_activated_total", "Inactive decisions that were activated."),
+    "cancelled": ("decisions_cancelled_total", "Decisions that were cancelled."),
+    "erased": ("decisions_erased_total", "Decisions that were erased on request."),
     "rewards": ("rewards_total", "Rewards accepted."),
     "late": (
         "rewards_late_total",
@@ -73,6 +77,10 @@ COUNTER_METRICS = {
         "Rewards refused, as another copy of this agent's store has their decision.",
     ),
     "conflicts": ("conflicting_rewards_total", "Rewards refused, as their decision had another."),
+    "ignored_fields": (
+        "ignored_fields_total",
+        "Fields of OpenFeature contexts that the experiment's context does not have.",
+    ),
 }
 
 
@@ -100,6 +108,12 @@ def _render_process(node: Node, traffic: Traffic) -> Iterator[str]:
     yield _render_metric("info", "The version that runs.", [({"version": __version__}, 1)])
     yield _render_metric(
         "start_time_seconds", "When it was started, in Unix time.", [({}, traffic.started)]
+    )
+    end = node.certificate_end
+    yield _render_metric(
+        "certificate_expires_seconds",
+        "Seconds until the certificate of this agent expires.",
+        [] if end is None else [({}, round(end - node.clock()))],
     )
     yield _render_metric("messages_total", "Messages of the exchange.", messages)
     yield _render_metric(
@@ -134,6 +148,10 @@ def _render_experiments(node: Node, traffic: Traffic) -> Iterator[str]:
     yield _render_metric("decisions_counted", "Decisions counted as evidence here, ever.", counted)
     waiting = [({"experiment": e}, x.store.count_open_decisions()) for e, x in experiments.items()]
     yield _render_metric("open_decisions", "Decisions whose reward is not final.", waiting)
+    asked = [
+        ({"experiment": e}, x.store.count_inactive_decisions()) for e, x in experiments.items()
+    ]
+    yield _render_metric("inactive_decisions", "Decisions that may still be activated.", asked)
     yield from _render_lateness(experiments)
     arms = {  # (experiment, arm): status
         (e, arm): status
@@ -143,6 +161,7 @@ def _render_experiments(node: Node, traffic: Traffic) -> Iterator[str]:
     for name, (field, help_) in ARM_METRICS.items():
         yield _render_metric(name, help_, _label_by_arm(_select_field(arms, field)))
     yield from _render_verdicts(experiments)
+    yield from _render_measures(experiments)
     sums = {
         (e, arm): experiment.agent.reward_sum(quanta)
         for e, experiment in experiments.items()
@@ -179,6 +198,47 @@ def _render_verdicts(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]
         values = ((e, getattr(verdict, name)) for e, verdict in verdicts.items())
         samples = [({"experiment": e}, value) for e, value in values if value is not None]
         yield _render_metric(f"verdict_{name}", help_, samples)
+
+
+def _render_measures(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]:
+    """Render uplifts, and metrics of arms with their guardrails, of experiments that have some."""
+    uplifts = {
+        e: experiment.uplift()
+        for e, experiment in experiments.items()
+        if experiment.agent.measures.holdout is not None
+    }
+    for name, field, help_ in (
+        ("uplift", "uplift", "Mean reward of the bandit minus that of the holdout."),
+        ("uplift_low", "low", "Lower end of its 95% interval, valid at every look."),
+        ("uplift_high", "high", "Upper end of its 95% interval, valid at every look."),
+    ):
+        values = ((e, getattr(uplift, field)) for e, uplift in uplifts.items())
+        samples = [({"experiment": e}, value) for e, value in values if value is not None]
+        yield _render_metric(name, help_, samples)
+    sides = [
+        ({"experiment": e, "side": side}, getattr(uplift, side).decisions)
+        for e, uplift in uplifts.items()
+        for side in ("bandit", "control")
+    ]
+    yield _render_metric("uplift_decisions", "Closed decisions on each side of an uplift.", sides)
+    statuses = [
+        (e, status)
+        for e, experiment in experiments.items()
+        if experiment.agent.measures.metrics
+        for status in experiment.metrics()
+    ][:MAX_ARM_SERIES]
+    for name, field, help_ in (
+        ("metric_mean", "mean", "Mean of a metric of an arm."),
+        ("metric_low", "low", "Lower end of its interval, valid at every look."),
+        ("metric_high", "high", "Upper end of its interval, valid at every look."),
+        ("guardrail_breached", "breached", "Whether a metric of an arm is beyond its limit."),
+    ):
+        samples = [
+            ({"experiment": e, "arm": status.arm, "metric": status.metric}, getattr(status, field))
+            for e, status in statuses
+            if getattr(status, field) is not None
+        ]
+        yield _render_metric(name, help_, samples)
 
 
 def _render_context_counters(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]:

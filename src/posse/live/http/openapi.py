@@ -8,7 +8,7 @@ import msgspec
 
 from posse import __version__
 from posse.live.experiment import ID_PATTERN, SCALES
-from posse.live.http import models
+from posse.live.http import models, ofrep
 from posse.live.http.routes import Route
 
 DESCRIPTION = (
@@ -18,6 +18,9 @@ DESCRIPTION = (
     "/v1/experiments/NAME/, one of a single experiment under /v1/, too."
 )
 STATUS_DESCRIPTIONS = {
+    304: "nothing has changed since the answer with the ETag in If-None-Match",
+    400: "the context or the body is wrong",
+    429: "too many flags wait to be shown: retry after Retry-After seconds",
     401: "the token is missing or wrong",
     403: "the Host header is not allowed, or commands are disabled",
     404: "no such decision, experiment, verdict, audit or history",
@@ -40,7 +43,7 @@ ITEMS = {
 def build_document(routes: tuple[Route, ...]) -> dict[str, Any]:
     """Build the content of /openapi.json from the types of the routes."""
     kinds = [route.answer for route in routes] + [route.body for route in routes if route.body]
-    kinds += [models.Error, models.ItemError]
+    kinds += [models.Error, models.ItemError, ofrep.FlagError]
     shapes, components = msgspec.json.schema_components(kinds, ref_template=REF)
     shapes = tuple(map(_simplify_schema, shapes))
     components = {name: _simplify_schema(shape) for name, shape in components.items()}
@@ -56,6 +59,10 @@ def build_document(routes: tuple[Route, ...]) -> dict[str, Any]:
         decision["anyOf"][0]["pattern"] = ID_PATTERN
     if "StepsAnswer" in components:
         components["StepsAnswer"]["properties"]["decision"] = _either("DecisionAnswer")
+    if "FlagsAnswer" in components:
+        components["FlagsAnswer"]["properties"]["flags"]["items"] = _either(
+            "FlagAnswer", "FlagError"
+        )
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _describe_operation(route, answers)
@@ -106,6 +113,8 @@ def _describe_operation(
         parts.append(("experiment", "the experiment's name", {"type": "string"}))
     if "{decision}" in route.path:
         parts.append(("decision", "the decision's id", _schema_of(models.Id)))
+    if "{key}" in route.path:
+        parts.append(("key", "the experiment's name", _schema_of(ofrep.Key)))
     if "{scale}" in route.path:
         parts.append(("scale", "how far back", {"type": "string", "enum": list(SCALES)}))
     operation: dict[str, Any] = {
@@ -123,7 +132,7 @@ def _describe_operation(
     if route.of_experiment:
         statuses.add(404)
     if route.body is not None:
-        statuses |= {413, 415, 422}
+        statuses |= {413, 415} if route.flag is not None else {413, 415, 422}
         operation["requestBody"] = {
             "required": True,
             "content": _json_content(_schema_reference(route.body.__name__)),
@@ -131,8 +140,12 @@ def _describe_operation(
     if route.order is not None:
         operation["security"] = [{"token": []}]
     for status in sorted(statuses):
+        if status == 304:  # it has no content
+            operation["responses"]["304"] = {"description": STATUS_DESCRIPTIONS[status]}
+            continue
+        of_flag = route.flag is not None and status in route.statuses
         operation["responses"][str(status)] = _describe_response(
-            STATUS_DESCRIPTIONS[status], _schema_reference("Error")
+            STATUS_DESCRIPTIONS[status], _schema_reference("FlagError" if of_flag else "Error")
         )
     return operation
 
@@ -155,5 +168,5 @@ def _schema_reference(name: str) -> dict[str, Any]:
     return {"$ref": REF.format(name=name)}
 
 
-def _either(name: str) -> dict[str, Any]:
-    return {"anyOf": [_schema_reference(name), _schema_reference("ItemError")]}
+def _either(name: str, error: str = "ItemError") -> dict[str, Any]:
+    return {"anyOf": [_schema_reference(name), _schema_reference(error)]}

@@ -104,8 +104,10 @@ ASSETS = (
     "dom.js",
     "event-stream.js",
     "format.js",
+    "guardrails.js",
     "marks.js",
     "network.js",
+    "orders.js",
     "past.js",
     "segments.js",
     "sites.js",
@@ -182,9 +184,13 @@ class PageSections:
             "experiment": Section(lambda: views.describe_experiment(experiment)),
             "controls": Section(experiment.control_status),
             "verdict": Section(self._compute_verdict),
+            "lift": Section(experiment.compare_leader),
+            "uplift": Section(self._compute_uplift),
+            "guardrails": Section(self._compute_guardrails),
             "audit": Section(experiment.audit),
             "sites": Section(experiment.build_site_map),
             "network": Section(node.network),
+            "start": Section(experiment.recorder.find_start),
             "past": Section(experiment.recorder.newest_marks),
         }
 
@@ -241,6 +247,18 @@ class PageSections:
             "reward_range": agent.reward_range,
             "error": None if agent.stop is None else agent.stop.error,
         }
+
+    def _compute_uplift(self) -> Any:
+        try:
+            return self._experiment.uplift()
+        except Unknown:  # it has no holdout
+            return None
+
+    def _compute_guardrails(self) -> Any:
+        try:
+            return self._experiment.metrics()
+        except Unknown:  # it has no metrics
+            return None
 
     def _compute_verdict(self) -> Any:
         try:

@@ -8,7 +8,7 @@ as several requests, so it waits for those that are on their way through the loo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -16,27 +16,46 @@ from posse.live.counters import is_same_context
 from posse.live.experiment import DecisionRequest, LiveExperiment
 from posse.live.http.health import Traffic
 from posse.live.node import Node
-from posse.live.store import Conflict, DecisionRecord, RewardOutcome, StoreError, Unknown
+from posse.live.store import (
+    Conflict,
+    DecisionRecord,
+    RewardOutcome,
+    StoreError,
+    Transition,
+    Unknown,
+)
 
 MAX_COMMIT_ITEMS = (
     1000  # rewards and decisions in one commit, beyond which it takes no further request
 )
 QUIET_TURNS = 3  # turns of the loop without a new request, after which the batch is complete
 RewardPair = tuple[str, float]  # a decision and its reward
+Metrics = Mapping[str, float]
 
 
 @dataclass(eq=False, slots=True)
 class BatchRequest:
-    """Rewards to store and decisions to make in one experiment; items may already be errors."""
+    """Rewards to store and decisions to make in one experiment; items may already be errors.
+
+    metrics: of each reward, None for those without. measurements: metrics without a reward.
+    transitions: decisions to activate or to cancel.
+    """
 
     experiment: LiveExperiment
     rewards: Sequence[RewardPair | ValueError] = ()
     decision_requests: Sequence[DecisionRequest | ValueError] = ()
+    transitions: Sequence[tuple[Transition, str]] = ()
+    metrics: Sequence[Metrics | None] = ()
+    measurements: Sequence[tuple[str, Metrics]] = ()
     outcomes: list[RewardOutcome | ValueError] = field(default_factory=list)  # of the rewards
     decisions: list[DecisionRecord | ValueError] = field(
         default_factory=list
     )  # of the decision requests
     new_decisions: list[DecisionRecord] = field(default_factory=list)  # those made now
+    changed: list[tuple[DecisionRecord, bool] | ValueError] = field(
+        default_factory=list
+    )  # of the transitions
+    measured: list[bool | ValueError] = field(default_factory=list)  # of the measurements
     answered: asyncio.Future[None] | None = None
 
 
@@ -50,19 +69,22 @@ class RequestBatcher:
         self._pending_before = 0  # requests at the last turn of the loop
         self._quiet_turns = 0  # turns since the last new request
 
-    async def submit(self, request: BatchRequest) -> None:
-        """Have a request answered with others of this moment; its rewards are then on disk."""
+    async def submit(self, *requests: BatchRequest) -> None:
+        """Have requests answered with others of this moment; their rewards are then on disk."""
+        if not requests:
+            return
         if (
             not self._pending and self._traffic.connections() == 1
         ):  # no other client to share a commit with
-            self.commit_batch([request])
+            self.commit_batch(requests)
             return
         loop = asyncio.get_running_loop()
         if not self._pending:
             loop.call_soon(self._run_turn)
-        request.answered = loop.create_future()
-        self._pending.append(request)
-        await request.answered
+        for request in requests:
+            request.answered = loop.create_future()
+            self._pending.append(request)
+        await asyncio.gather(*[r.answered for r in requests if r.answered is not None])
 
     def _run_turn(self) -> None:
         """Answer the pending requests; if very many, the first of them, then yield to others.
@@ -74,7 +96,11 @@ class RequestBatcher:
             asyncio.get_running_loop().call_soon(self._run_turn)
             return
         items = accumulate(
-            len(request.rewards) + len(request.decision_requests) for request in self._pending
+            len(request.rewards)
+            + len(request.decision_requests)
+            + len(request.transitions)
+            + len(request.measurements)
+            for request in self._pending
         )
         enough = next(
             (place for place, n in enumerate(items, 1) if n >= MAX_COMMIT_ITEMS), len(self._pending)
@@ -123,8 +149,19 @@ class RequestBatcher:
         now = self._node.clock()
         rewarding = [request for request in batch if request.rewards]
         deciding = [request for request in batch if request.decision_requests]
+        changing = [request for request in batch if request.transitions]
         # decisions alone do not wait for the disk: their rewards will, and then both are on disk
-        with self._node.store.reward_transaction(durable=bool(rewarding)):
+        durable = bool(rewarding) or any(map(_must_reach_disk, batch))
+        with self._node.store.reward_transaction(durable=durable):
+            for request in changing:
+                request.changed = request.experiment.store.change_decisions(
+                    request.transitions, now
+                )
+            for request in batch:
+                if request.measurements:
+                    request.measured = request.experiment.store.add_metrics(
+                        request.measurements, now
+                    )
             if rewarding:
                 _store_rewards(rewarding, now)
             if deciding:
@@ -138,6 +175,9 @@ class RequestBatcher:
                 for request in rewarding if new_ids else ():
                     _retry_unknown_rewards(request, new_ids, now)
         self._count_batch(rewarding, deciding)  # only after the commit
+        for request in changing:
+            names = (transition for transition, _ in request.transitions)
+            request.experiment.count_transitions(zip(names, request.changed, strict=True))
 
     def _count_batch(
         self, rewarding: Sequence[BatchRequest], deciding: Sequence[BatchRequest]
@@ -151,9 +191,18 @@ class RequestBatcher:
                 decisions_by_arm[decision.arm] += 1
 
 
+def _must_reach_disk(request: BatchRequest) -> bool:
+    """Whether a request without rewards is answered only when it is on disk."""
+    cancels = request.transitions and any(name == "cancel" for name, _ in request.transitions)
+    return bool(request.measurements or cancels)
+
+
 def _store_rewards(batch: Sequence[BatchRequest], now: float) -> None:
     """Store all rewards, those of one experiment at once."""
     for experiment, requests in _group_by_experiment(batch):
+        for request in requests:
+            if request.metrics:
+                request.rewards = _store_metrics_of_rewards(request, now)
         pairs = [
             item
             for request in requests
@@ -165,6 +214,22 @@ def _store_rewards(batch: Sequence[BatchRequest], now: float) -> None:
             request.outcomes = [
                 item if isinstance(item, ValueError) else next(outcomes) for item in request.rewards
             ]
+
+
+def _store_metrics_of_rewards(request: BatchRequest, now: float) -> list[RewardPair | ValueError]:
+    """Store the metrics that came with rewards; an error takes the place of its reward.
+
+    Metrics come first: a reward may be the last that its decision accepts.
+    """
+    items = list(request.rewards)
+    for place, (item, metrics) in enumerate(zip(items, request.metrics, strict=True)):
+        if metrics is None or isinstance(item, ValueError):
+            continue
+        (outcome,) = request.experiment.store.add_metrics([(item[0], metrics)], now)
+        # Of an unknown decision the reward is tried: perhaps it is made later in this turn.
+        if isinstance(outcome, ValueError) and not isinstance(outcome, Unknown):
+            items[place] = outcome
+    return items
 
 
 def _store_decisions(batch: Sequence[BatchRequest]) -> None:
@@ -218,11 +283,14 @@ def _retry_unknown_rewards(
             and not isinstance(item, ValueError)
             and (experiment, item[0]) in new_ids
         ):
+            metrics = request.metrics[place] if request.metrics else None
+            if metrics is not None:
+                experiment.store.add_metrics([(item[0], metrics)], now)
             (request.outcomes[place],) = experiment.store.add_rewards([item], now)
 
 
 def _check_repeat(decision: DecisionRecord, request: DecisionRequest) -> DecisionRecord | Conflict:
-    """Return an earlier decision if its arm is allowed and its context is the same."""
+    """Return an earlier decision if its arm is allowed, and context and visitor are the same."""
     # The same id gets the same answer (idempotence). A different request under a used id is a bug
     # of the application, which an old answer would hide.
     if request.allowed is not None and decision.arm not in request.allowed:
@@ -232,6 +300,13 @@ def _check_repeat(decision: DecisionRecord, request: DecisionRequest) -> Decisio
         )
     if not is_same_context(request.context, decision.context):
         return Conflict(f"decision {decision.id!r} was made at another context: use a new id")
+    if request.visitor != decision.visitor:
+        return Conflict(f"decision {decision.id!r} was made for another visitor: use a new id")
+    if request.activate and decision.inactive:
+        return Conflict(
+            f"decision {decision.id!r} was asked for with activate = false: activate it, or use a "
+            "new id"
+        )
     return decision
 
 

@@ -67,9 +67,12 @@ def json_response(value: Any, status: int = 200, headers: Headers = ()) -> Respo
 
 def error_response(status: int, sentence: str, headers: Headers = ()) -> Response:
     """Create the response of an error."""
-    if status == 503:
-        headers = ((b"retry-after", b"%d" % RETRY_AFTER), *headers)
-    return json_response(Error(sentence[:MAX_ERROR_LENGTH]), status, headers)
+    return json_response(Error(sentence[:MAX_ERROR_LENGTH]), status, error_headers(status, headers))
+
+
+def error_headers(status: int, headers: Headers = ()) -> Headers:
+    """Return the headers of an error; one that may pass says when to retry."""
+    return ((b"retry-after", b"%d" % RETRY_AFTER), *headers) if status == 503 else headers
 
 
 def http_status(error: ValueError) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from posse.live.agent import ArmStatus, Judgement, SiteMap
+from posse.live.agent import ArmStatus, Judgement, SiteMap, Uplift
 from posse.live.controls import ControlsAnswer
 from posse.live.exchange import Ledger
 from posse.live.experiment import Audit, DecisionRequest, History
-from posse.live.http import handlers, models
+from posse.live.http import handlers, models, ofrep
 from posse.live.membership import NetworkAnswer
 
 EXPERIMENT_PREFIX = "/v1/experiments/"  # followed by a name, and then the path after /v1/
@@ -22,7 +22,9 @@ class Route:
 
     The handler is one of `question` (on the loop, in a turn), `view` (in a thread: it may take
     long; called with the part in braces, if the path has one, or the body), `order` (the same, for
-    operators only) or `stream` (until the client disconnects), or the app itself.
+    operators only), `flag` (on the loop, in a turn; called with the node and the part in braces,
+    and its errors have the form of OFREP) or `stream` (until the client disconnects), or the app
+    itself.
     """
 
     method: str
@@ -36,11 +38,13 @@ class Route:
     question: Callable[..., Awaitable[Any]] | None = None
     view: Callable[..., Any] | None = None
     order: Callable[..., Any] | None = None
+    flag: Callable[..., Awaitable[Any]] | None = None
     stream: bool = False
     public: bool = False  # without a token
 
 
 WRITE_STATUSES = (409, 503)
+FLAG_STATUSES = (400, 404, 503)
 
 ROUTES = (
     Route(
@@ -58,6 +62,41 @@ ROUTES = (
         "POST", "/v1/decisions/{decision}/reward", "reward", "Record the reward of a decision.",
         models.RewardAnswer, models.RewardRequest, (404, *WRITE_STATUSES), True,
         question=handlers.record_reward,
+    ),
+    Route(
+        "POST", "/v1/decisions/{decision}/activate", "activate",
+        "The arm of an inactive decision was shown: count it from now on.",
+        models.TransitionAnswer, models.EmptyRequest, (404, *WRITE_STATUSES), True,
+        question=handlers.activate_decision,
+    ),
+    Route(
+        "POST", "/v1/decisions/{decision}/cancel", "cancel",
+        "The arm of a decision was not shown: take back what it counted. 409 once it has a reward "
+        "or is closed.",
+        models.TransitionAnswer, models.EmptyRequest, (404, *WRITE_STATUSES), True,
+        question=handlers.cancel_decision,
+    ),
+    Route(
+        "POST", "/v1/decisions/{decision}/metrics", "record_metrics",
+        "Record metrics of a decision until its reward window closes, also after its reward.",
+        models.MetricsAnswer, models.MetricsRequest, (404, *WRITE_STATUSES), True,
+        question=handlers.record_metrics,
+    ),
+    Route(
+        "GET", "/v1/decisions/{decision}", "decision",
+        "A decision: its arm, state, times, context and reward.",
+        models.DecisionStatusAnswer, of_experiment=True, view=handlers.show_decision,
+    ),
+    Route(
+        "DELETE", "/v1/decisions/{decision}", "erase_decision",
+        "Delete a decision from the store and its log. An open one is cancelled first; the sums of "
+        "closed decisions stay.",
+        models.ErasureAnswer, statuses=(503,), of_experiment=True, view=handlers.erase_decision,
+    ),
+    Route(
+        "POST", "/v1/erasures", "erase_visitor",
+        "Delete all decisions for a visitor, as DELETE deletes one.",
+        models.ErasureAnswer, models.ErasureRequest, (503,), True, view=handlers.erase_visitor,
     ),
     Route(
         "POST", "/v1/rewards", "reward_all",
@@ -88,6 +127,16 @@ ROUTES = (
         Judgement, of_experiment=True, view=handlers.show_verdict,
     ),
     Route(
+        "GET", "/v1/uplift", "uplift",
+        "What the bandit earned beyond the control arm; 404 if its settings have no holdout.",
+        Uplift, of_experiment=True, view=handlers.show_uplift,
+    ),
+    Route(
+        "GET", "/v1/guardrails", "guardrails",
+        "Every metric of every arm, with its limit; 404 if the settings have no metrics.",
+        models.GuardrailsAnswer, of_experiment=True, view=handlers.show_metrics_of_arms,
+    ),
+    Route(
         "GET", "/v1/evidence", "evidence",
         "Evidence in whole quanta: this agent's own, and that of all agents.",
         dict[str, Ledger], of_experiment=True, view=handlers.show_evidence,
@@ -102,6 +151,11 @@ ROUTES = (
         "Decisions and rewards of every arm over time, and events: minutes of a day, hours of a "
         "month, days of a year.",
         History, of_experiment=True, view=handlers.show_history,
+    ),
+    Route(
+        "GET", "/v1/events", "events",
+        "The newest 500 events: restarts, pins and pauses with who and why, verdicts and more.",
+        models.EventsAnswer, of_experiment=True, view=handlers.show_events,
     ),
     Route(
         "GET", "/v1/network", "network",
@@ -149,8 +203,32 @@ ROUTES = (
         order=handlers.resume_arms,
     ),
     Route(
+        "POST", "/v1/forget", "forget",
+        "For operators: leave an agent that left out of views of the network. Its evidence stays, "
+        "and if it comes back, it is there again.",
+        NetworkAnswer, models.ForgetRequest, WRITE_STATUSES, order=handlers.forget_agent,
+    ),
+    Route(
         "POST", "/v1/reload", "reload", "For operators: read the agent's settings again.",
         models.ReloadAnswer, models.EmptyRequest, WRITE_STATUSES, order=handlers.reload_settings,
+    ),
+    Route(
+        "POST", "/ofrep/v1/evaluate/flags/{key}", "evaluate_flag",
+        "OpenFeature (OFREP 0.3): the arm of a visitor as the value of a flag. The decision is the "
+        "same for a reward window, or an hour without one.",
+        ofrep.FlagAnswer, ofrep.EvaluationRequest, FLAG_STATUSES, flag=ofrep.evaluate_flag,
+    ),
+    Route(
+        "POST", "/ofrep/v1/evaluate/flags", "evaluate_flags",
+        "OpenFeature (OFREP 0.3): all flags of a visitor, as inactive decisions. They count from "
+        "their activation or reward on. 304 if If-None-Match has the present ETag.",
+        ofrep.FlagsAnswer, ofrep.EvaluationRequest, (304, 400, 429, 503), flag=ofrep.evaluate_flags,
+    ),
+    Route(
+        "POST", "/ofrep/v1/track", "track_event",
+        "A proposal for OpenFeature: the reward of the visitor's newest decision in the experiment "
+        "named like the event.",
+        ofrep.TrackingAnswer, ofrep.TrackingRequest, (*FLAG_STATUSES, 409), flag=ofrep.track_event,
     ),
     Route(
         "GET", "/healthz", "healthz", "Whether the process lives.", models.StatusAnswer,
@@ -166,7 +244,7 @@ ROUTES = (
     ),
 )  # fmt: skip
 # the routes of load balancers and monitors, which have HEAD too
-PROBES = tuple(route for route in ROUTES if not route.path.startswith("/v1/"))
+PROBES = tuple(route for route in ROUTES if not route.path.startswith(("/v1/", "/ofrep/")))
 
 
 class RouteTable:

@@ -83,6 +83,7 @@ def serve_node(
     address: str,
     hosts: Sequence[str] = (),
     *,
+    origins: Sequence[str] = (),
     token: str | None = None,
     operator_token: str | None = None,
     reload: Callable[[], Any] | None = None,
@@ -99,7 +100,9 @@ def serve_node(
     traffic = get_traffic(node)
     limits = replace(limits or ServerLimits(compute_max_connections()), refusals=traffic.refusals)
     chain = None if certificate is None else CertificateChain(certificate, key)
-    node_app = create_app(node, hosts, token=token, operator_token=operator_token, reload=reload)
+    node_app = create_app(
+        node, hosts, token=token, operator_token=operator_token, reload=reload, origins=origins
+    )
     server = Server(
         node_app,
         address,

@@ -6,7 +6,7 @@ The types of the answer come first: they are what is built, sent and documented.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from posse.live.membership.heartbeats import Link, Presence, ReceivedStatus
@@ -117,6 +117,7 @@ class NetworkView:
     pulls: Pulls
     fading: Collection[str]
     now: float
+    forgotten: Mapping[str, int] = field(default_factory=dict)  # agent -> its last status, ms
 
     @classmethod
     def from_presence(
@@ -126,13 +127,14 @@ class NetworkView:
         pulls: Pulls,
         fading: Collection[str],
         now: float,
+        forgotten: Mapping[str, int] | None = None,
     ) -> NetworkView:
         """Build the view of an agent."""
         statuses = {
             **presence.statuses(),
             own_status.origin: ReceivedStatus(own_status, now, now, None),
         }
-        return cls(statuses, presence.links(), own_status, pulls, fading, now)
+        return cls(statuses, presence.links(), own_status, pulls, fading, now, forgotten or {})
 
     def describe_agents(self) -> dict[str, AgentAnswer]:
         """Describe this agent, all neighbours, and every origin with a status or evidence."""
@@ -140,7 +142,18 @@ class NetworkView:
         return {
             name: self._describe_agent(name)
             for name in sorted({*self.statuses, *self.links, *origins})
+            if not self.is_forgotten(name)
         }
+
+    def is_forgotten(self, name: str) -> bool:
+        """Whether an operator said that this agent left, and it has not come back since."""
+        if name not in self.forgotten:
+            return False
+        link = self.links.get(name)
+        received = self.statuses.get(name)
+        return not (link is not None and link.up) and (
+            received is None or received.status.time <= self.forgotten[name]
+        )
 
     def describe_links(self, agents: Mapping[str, AgentAnswer]) -> list[LinkAnswer]:
         """Describe every link between these agents once: own links as seen, others as reported."""
@@ -148,11 +161,12 @@ class NetworkView:
         links: dict[tuple[str, str], tuple[LinkState, float | None]] = {
             _sorted_pair(own_name, name): ("up", link.lag) if link.up else ("down", None)
             for name, link in self.links.items()
+            if name in agents
         }
         reports_by_pair: dict[tuple[str, str], list[_LinkReport]] = {}
         for report in self._reported_links():
             pair = _sorted_pair(report.origin, report.name)
-            if pair not in links and report.name in agents:
+            if pair not in links and report.name in agents and report.origin in agents:
                 reports_by_pair.setdefault(pair, []).append(report)
         reached = self._find_reachable()
         for pair, reports in reports_by_pair.items():
@@ -309,14 +323,17 @@ def describe_network(
         if experiment.knows_origins
     }
     fading = {e for e, experiment in experiments.items() if experiment.agent.half_life is not None}
-    view = NetworkView.from_presence(presence, own_status, pulls, fading, now)
+    forgotten: dict[str, int] = {}
+    for experiment in experiments.values():
+        for name, last_status in experiment.forgotten_agents().items():
+            forgotten[name] = max(last_status, forgotten.get(name, 0))
+    view = NetworkView.from_presence(presence, own_status, pulls, fading, now, forgotten)
     agents = view.describe_agents()
+    known = {name for experiment in experiments.values() for name in experiment.known_agents()}
     return {
         "neighbours": _describe_neighbours(experiments, connected),
         "refused": dict(refused),
-        "agents_known": len(
-            {name for experiment in experiments.values() for name in experiment.known_agents()}
-        ),
+        "agents_known": sum(not view.is_forgotten(name) for name in known),
         "agents": agents,
         "links": view.describe_links(agents),
     }

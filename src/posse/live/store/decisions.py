@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from posse.live.store.records import (
     LateReward,
     RewardOutcome,
     SupersededReward,
+    Transition,
     Unknown,
     validate_number,
     validate_text,
@@ -98,12 +99,19 @@ def unpack_probabilities(data: bytes) -> list[float]:
 # the columns are the fields of a record, except its features
 FIELDS = tuple(field.name for field in fields(DecisionRecord) if field.name != "features")
 COLUMNS = ", ".join(FIELDS)
-_FLAGS = FIELDS.index("silent"), FIELDS.index("superseded")
+_FLAGS = tuple(map(FIELDS.index, ("silent", "superseded", "inactive", "cancelled")))
 INSERT = (
     "INSERT INTO decision (experiment, id, arm, probability, time, assumed, incarnation, allowed, "
-    "probabilities, context, log_odds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "probabilities, context, log_odds, visitor, inactive, uplift) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (experiment, id) DO NOTHING"
 )
+ACTIVATE = "UPDATE decision SET inactive = 0, assumed = ?, log_odds = ? WHERE number = ?"
+CANCEL = (
+    "UPDATE decision SET cancelled = 1, assumed = NULL, log_odds = NULL, settled = ?, silent = 1, "
+    "closed = ? WHERE number = ?"
+)
+MEASURE = "UPDATE decision SET metrics = ? WHERE number = ?"
 SETTLE = "UPDATE decision SET reward = ?, settled = ?, closed = ? WHERE number = ?"
 CLOSE = (
     "UPDATE decision SET reward = ?, settled = ?, silent = ?, closed = ?, superseded = ? "
@@ -114,6 +122,13 @@ OPEN = f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND closed 
 OLDEST = "time <= ? ORDER BY time, number LIMIT ?"
 REWARDED = "settled IS NOT NULL ORDER BY time, number LIMIT ?"
 MAX_IDS_PER_QUERY = 512
+
+
+class ErasedRow(NamedTuple):
+    """What a deleted row had of a visitor: it must be nowhere in the file."""
+
+    id: str
+    context: str | None
 
 
 class DecisionTable:
@@ -145,6 +160,7 @@ class DecisionTable:
             row = (
                 *(self._experiment, d.id, d.arm, float(d.probability), float(d.time)),
                 *(d.assumed, d.incarnation, d.allowed, d.probabilities, d.context, d.log_odds),
+                *(d.visitor, d.inactive, d.uplift),
             )
             if execute(INSERT, row).rowcount:
                 stored.append((d, True))
@@ -171,8 +187,7 @@ class DecisionTable:
                 id, reward = item
                 row_and_decision = rows.get(id)
                 if row_and_decision is None:
-                    error = f"there is no decision {id!r}: check the id, or its age"
-                    outcomes.append(Unknown(error))
+                    outcomes.append(_unknown_error(id))
                 elif row_and_decision[1].closed is None and self._participant.is_superseded(
                     row_and_decision[1]
                 ):  # also if it was rewarded before neighbours were heard
@@ -181,8 +196,11 @@ class DecisionTable:
                     outcomes.append(_judge_repeated_reward(row_and_decision[1], reward, time))
                 else:
                     row, decision = row_and_decision
-                    now = replace(decision, reward=reward, settled=time)
                     try:
+                        if decision.inactive:  # a reward shows that its arm was played
+                            self._participant.check_reward(reward)
+                            decision = self._activate(row, decision)
+                        now = replace(decision, reward=reward, settled=time)
                         closed = time if self._participant.settle_reward(now) else None
                     except ValueError as refused:
                         outcomes.append(refused)
@@ -195,13 +213,133 @@ class DecisionTable:
                 self._connection.executemany(SETTLE, settled)
         return outcomes
 
+    def change_decisions(
+        self, items: Sequence[tuple[Transition, str] | ValueError], time: float
+    ) -> list[tuple[DecisionRecord, bool] | ValueError]:
+        """Activate or cancel decisions without a reward, within the open transaction.
+
+        Returns each as it is now, and whether it changed: a repetition changes nothing.
+        """
+        ids = [item[1] for item in items if not isinstance(item, ValueError)]
+        rows = self._find_decisions(ids)
+        outcomes: list[tuple[DecisionRecord, bool] | ValueError] = []
+        for item in items:
+            if isinstance(item, ValueError):
+                outcomes.append(item)
+                continue
+            transition, id = item
+            if id not in rows:
+                outcomes.append(_unknown_error(id))
+                continue
+            row, decision = rows[id]
+            superseded = decision.closed is None and self._participant.is_superseded(decision)
+            if problem := _find_transition_problem(transition, decision, superseded):
+                outcomes.append(problem)
+                continue
+            changes = decision.inactive if transition == "activate" else not decision.cancelled
+            if changes and transition == "activate":
+                decision = self._activate(row, decision)
+            elif changes:
+                decision = self._cancel(row, decision, time)
+            rows[id] = row, decision
+            outcomes.append((decision, changes))
+        return outcomes
+
+    def measure_decisions(
+        self, items: Sequence[tuple[str, Mapping[str, float]]], time: float
+    ) -> list[bool | ValueError]:
+        """Add metrics to decisions, within the open transaction; True: some were new.
+
+        The same value again changes nothing, and another one is a Conflict.
+        """
+        rows = self._find_decisions([id for id, _ in items])
+        outcomes: list[bool | ValueError] = []
+        for id, values in items:
+            if id not in rows:
+                outcomes.append(_unknown_error(id))
+                continue
+            row, decision = rows[id]
+            before: dict[str, float] = json.loads(decision.metrics or "{}")
+            fresh = {name: value for name, value in values.items() if name not in before}
+            if problem := self._find_metric_problem(decision, values, before, fresh, time):
+                outcomes.append(problem)
+                continue
+            if fresh:
+                if decision.inactive:  # a measurement shows that its arm was played
+                    decision = self._activate(row, decision)
+                self._participant.measure_decision(decision, fresh)
+                encoded = json.dumps(before | fresh)
+                self._connection.execute(MEASURE, (encoded, row))
+                rows[id] = row, replace(decision, metrics=encoded)
+            outcomes.append(bool(fresh))
+        return outcomes
+
+    def _find_metric_problem(
+        self,
+        decision: DecisionRecord,
+        values: Mapping[str, float],
+        before: Mapping[str, float],
+        fresh: Mapping[str, float],
+        time: float,
+    ) -> Conflict | None:
+        """Return why metrics cannot be added to a decision, if they cannot."""
+        name = f"decision {decision.id!r}"
+        for metric, value in values.items():
+            if before.get(metric, value) != value:
+                return Conflict(f"{name} has {metric} = {before[metric]}: {value} is refused")
+        if not fresh:
+            return None
+        if decision.cancelled:
+            return Conflict(f"{name} was cancelled: its metrics are refused")
+        if decision.silent or self._participant.is_window_over(decision, time):
+            return Conflict(f"the reward window of {name} has closed: its metrics are too late")
+        if self._participant.is_superseded(decision):
+            return Conflict(SUPERSEDED.format(decision.id) + "its metrics are refused")
+        return None
+
+    def erase_visitor(self, visitor: str, limit: int) -> list[ErasedRow]:
+        """Delete some decisions for a visitor, as `erase_decision` does; returns what they were."""
+        query = "SELECT id FROM decision WHERE experiment = ? AND visitor = ? LIMIT ?"
+        rows = self._connection.execute(query, (self._experiment, visitor, limit)).fetchall()
+        return [erased for (id,) in rows for erased in self.erase_decision(id)]
+
+    def erase_decision(self, id: str) -> list[ErasedRow]:
+        """Delete a decision, within the open transaction; its closed evidence stays.
+
+        One that is open is cancelled first, and one that has a reward is closed with it.
+        """
+        rows = self._find_decisions([id])
+        if id not in rows:
+            raise _unknown_error(id)
+        row, decision = rows[id]
+        if decision.closed is None:
+            if self._participant.is_superseded(decision):
+                self._participant.discard_decision(decision)
+            elif decision.settled is None:
+                self._participant.cancel_decision(decision)
+            else:
+                self._participant.close_decision(decision)
+        self._connection.execute("DELETE FROM decision WHERE number = ?", (row,))
+        return [ErasedRow(decision.id, decision.context)]
+
+    def _activate(self, row: int, decision: DecisionRecord) -> DecisionRecord:
+        active = self._participant.activate_decision(decision)
+        self._connection.execute(ACTIVATE, (active.assumed, active.log_odds, row))
+        return active
+
+    def _cancel(self, row: int, decision: DecisionRecord, time: float) -> DecisionRecord:
+        taken_back = self._participant.cancel_decision(decision)
+        self._connection.execute(CANCEL, (time, time, row))
+        return replace(taken_back, cancelled=True, settled=time, silent=True, closed=time)
+
     def close_decisions(
         self, last: float | None, default: float | None, now: float, limit: int
     ) -> int:
         """Close the oldest open decisions up to a time, with or without a reward.
 
-        Those without one get the reward that was assumed for them, else the default, or none. last:
-        None closes the decisions that have a reward, whenever they were made.
+        Those without one get the reward that was assumed for them, else the default, or none, as
+        inactive ones do. last: None closes the decisions that have a reward, whenever they were
+        made.
         """
         condition, values = (REWARDED, (limit,)) if last is None else (OLDEST, (last, limit))
         rows = self._connection.execute(OPEN + condition, (self._experiment, *values)).fetchall()
@@ -210,9 +348,9 @@ class DecisionTable:
             superseded = self._participant.is_superseded(decision)
             if decision.settled is None:
                 reward = default if decision.assumed is None else decision.assumed
-                decision = replace(
-                    decision, reward=None if superseded else reward, settled=now, silent=True
-                )
+                if superseded or decision.inactive:
+                    reward = None
+                decision = replace(decision, reward=reward, settled=now, silent=True)
             if superseded:
                 self._participant.discard_decision(decision)
             else:
@@ -241,6 +379,8 @@ def validate_decision(decision: DecisionRecord) -> None:
     validate_number("time", decision.time)
     if not 0 <= validate_number("probability", decision.probability) <= 1:
         raise ValueError(f"probability must be between 0 and 1, got {decision.probability}")
+    if decision.visitor is not None:
+        validate_text("visitor", decision.visitor)
 
 
 def decode_row(columns: Sequence[Any]) -> DecisionRecord:
@@ -272,6 +412,11 @@ def _judge_repeated_reward(
     """Judge another reward of a settled decision: a repetition, a conflict, or too late."""
     if stored.reward == reward:
         return RewardOutcome.REPEATED
+    if stored.cancelled:
+        return Conflict(
+            f"decision {stored.id!r} was cancelled: the reward {reward} is refused; ask for a new "
+            "decision"
+        )
     if stored.superseded and stored.silent:
         return _superseded_error(stored, reward)
     if not stored.silent:
@@ -279,6 +424,12 @@ def _judge_repeated_reward(
             f"decision {stored.id!r} has the reward {stored.reward}: the reward {reward} is refused"
         )
     lateness = max(0.0, time - (time if stored.closed is None else stored.closed))
+    if stored.inactive:
+        return LateReward(
+            f"decision {stored.id!r} was not activated before its reward window closed: the reward "
+            f"{reward} is too late",
+            lateness,
+        )
     if stored.reward is None:
         return LateReward(
             f"decision {stored.id!r} was discarded when its reward window closed: the reward "
@@ -292,10 +443,42 @@ def _judge_repeated_reward(
     )
 
 
+def _unknown_error(id: str) -> Unknown:
+    """Return the error of a request about a decision that is not here."""
+    return Unknown(f"there is no decision {id!r}: check the id, or its age")
+
+
+SUPERSEDED = (
+    "decision {!r} is superseded: it was open when the store was restored from a copy, and "
+    "neighbours have newer evidence of the process that made it; "
+)
+
+
 def _superseded_error(stored: DecisionRecord, reward: float) -> SupersededReward:
     """Return the error of a reward for a superseded decision."""
-    return SupersededReward(
-        f"decision {stored.id!r} is superseded: it was open when the store was restored from a "
-        "copy, and neighbours have newer evidence of the process that made it; the reward "
-        f"{reward} is refused"
-    )
+    return SupersededReward(SUPERSEDED.format(stored.id) + f"the reward {reward} is refused")
+
+
+def _find_transition_problem(
+    transition: Transition, stored: DecisionRecord, superseded: bool
+) -> Conflict | None:
+    """Return why a decision can neither be activated nor cancelled now, if it cannot."""
+    name = f"decision {stored.id!r}"
+    if superseded or stored.superseded:
+        return Conflict(SUPERSEDED.format(stored.id) + f"it is too late to {transition} it")
+    if stored.cancelled:
+        if transition == "cancel":
+            return None
+        return Conflict(f"{name} was cancelled: ask for a new decision")
+    if transition == "activate":
+        # a repetition is answered as before, whatever became of the decision since
+        if stored.closed is None or not stored.inactive:
+            return None
+        return Conflict(f"{name} was not activated before its reward window closed")
+    if stored.metrics is not None:
+        return Conflict(f"{name} has metrics: it can no longer be cancelled")
+    if stored.settled is not None and not stored.silent:
+        return Conflict(f"{name} has the reward {stored.reward}: it can no longer be cancelled")
+    if stored.closed is not None:
+        return Conflict(f"{name} is closed: it can no longer be cancelled")
+    return None

@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +25,9 @@ from posse.live.store.file_lock import FileLock, StoreClaim
 from posse.live.store.group_commit import FLUSH, Disk, StoreError, Writer
 from posse.live.store.transactions import ParticipantState, ParticipantStates
 
+REMOVAL_ATTEMPTS = 20  # to empty the log while others read
+REMOVAL_PAUSE = 0.05  # seconds between them
+MOST_SEARCHED = 50  # texts; for more the file is written anew at once
 MARKS_PER_WINDOW = 50  # resolution: a decision is recognised as old up to 1/50 of the window late
 
 
@@ -87,6 +92,7 @@ class StoreFile:
         self.connection = connection
         self.participants = ParticipantStates()
         self.ages: dict[int, DecisionAges] = {}
+        self.traces: set[bytes] = set()  # texts of deleted rows that the file or log may still have
         self.writer = Writer(
             connection, str(place.path), self.participants, disk, place.check_location
         )
@@ -164,6 +170,43 @@ class StoreFile:
         """Wait until all commits have reached the disk."""
         if self.writer.ahead_of_disk:
             self.run_in_commit(lambda: self.connection.execute(FLUSH))
+
+    def remove_traces(self, texts: Iterable[str]) -> bool:
+        """Remove what is left of deleted rows in file and log; False if a reader prevents that.
+
+        Readers of this process are done in moments; another one, such as an export, may take long:
+        then `retry_removal` goes on. texts: such as the ids of the rows.
+        """
+        self.check_process()
+        self.traces.update(text.encode() for text in texts)
+        for _ in range(REMOVAL_ATTEMPTS):
+            self.retry_removal()
+            if not self.traces:
+                return True
+            time.sleep(REMOVAL_PAUSE)
+        return False
+
+    def retry_removal(self) -> None:
+        """Remove traces that could not be removed before, if that can be done now."""
+        if not self.traces:
+            return
+        # The rows are deleted, whatever a failing disk says: what is left is tried again.
+        with suppress(StoreError):
+            self._remove_now()
+
+    def _remove_now(self) -> None:
+        if not self.writer.truncate_log():
+            return
+        # Deleted rows were overwritten with zeros. But SQLite moves rows between pages as these
+        # fill, and leaves copies in unused parts of pages: only writing all pages anew clears them.
+        searched = len(self.traces) <= MOST_SEARCHED and not self._has_traces()
+        if searched or self.writer.rewrite_file():
+            self.traces.clear()
+
+    def _has_traces(self) -> bool:
+        """Whether the file contains one of the texts that should be gone."""
+        with self.path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            return any(content.find(trace) >= 0 for trace in self.traces)
 
     def close(self) -> None:
         """Wait for concurrent writers, close the database and release its lock."""

@@ -39,6 +39,7 @@ class Disk:
 
 T = TypeVar("T")
 
+TRUNCATE = "PRAGMA wal_checkpoint(TRUNCATE)"
 FLUSH = "UPDATE agent SET flushed = flushed + 1"  # SQLite syncs no commit that changes no byte
 
 
@@ -162,6 +163,39 @@ class Writer:
         finally:
             self._pass_turn([])
 
+    def truncate_log(self) -> bool:
+        """Move the log into the file and empty it, at once; False if a reader prevents that."""
+        return self._truncate_after("SELECT 1")
+
+    def rewrite_file(self) -> bool:
+        """Write all pages of the file anew and empty its log; False if a reader prevents that."""
+        return self._truncate_after("VACUUM")
+
+    def _truncate_after(self, statement: str) -> bool:
+        """Run a statement outside of transactions, in this thread's turn, then empty the log."""
+        with self._turn:
+            self._wait_for_turn(_Job())
+            self._check_open()
+            self._busy = True
+        try:
+            self._check_file_location()
+            self._set_durability(True)
+            self.connection.execute(statement)
+            # Nobody waits for a reader here: requests wait for this turn.
+            (patience,) = self.connection.execute("PRAGMA busy_timeout").fetchone()
+            self.connection.execute("PRAGMA busy_timeout=0")
+            try:
+                (busy, _, _) = self.connection.execute(TRUNCATE).fetchone()
+            finally:
+                self.connection.execute(f"PRAGMA busy_timeout={patience}")
+            return not busy
+        except (sqlite3.Error, StoreMoved) as error:
+            if _error_code(error) == sqlite3.SQLITE_BUSY:
+                return False
+            raise self._explain_error(error) from error
+        finally:
+            self._pass_turn([])
+
     def check_location(self) -> None:
         """Raise if the file is no longer where it was opened."""
         try:
@@ -277,7 +311,7 @@ class Writer:
         that follows in the log would be unreadable after a power failure.
         """
         if self._suspect:
-            busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            busy, _, _ = self.connection.execute(TRUNCATE).fetchone()
             if busy:
                 raise sqlite3.OperationalError("the disk failed, and a reader is still active")
             self._suspect = False

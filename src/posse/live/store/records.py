@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from posse.contexts import Features
+
+# inactive -> open -> closed, or cancelled; superseded: another copy of the agent's store has it
+DecisionState = Literal["inactive", "open", "closed", "cancelled", "superseded"]
+Transition = Literal["activate", "cancel"]  # what a client may do to a decision without a reward
 
 
 class Conflict(ValueError):
@@ -27,7 +31,12 @@ class SupersededReward(Conflict):
 
 
 class Unknown(ValueError):
-    """A reward for a decision that the store does not have."""
+    """A request about a decision that the store does not have."""
+
+
+def is_held_out(bucket: int) -> bool:
+    """Whether a bucket of visitors is one of the holdout, and not of the bandit."""
+    return bucket < 0
 
 
 class RewardOutcome(Enum):
@@ -44,9 +53,13 @@ class DecisionRecord:
     `settled` is the time of the reward, or of the closing of the window (`silent`), perhaps without
     a reward; `closed` the time from which the evidence is final. `assumed` is the reward counted
     from the start, None if none was; `incarnation` the process that decided (0: unknown).
-    `superseded`: closed without evidence, as another copy of this agent's store has it. `allowed`
+    `superseded`: closed without evidence, as another copy of this agent's store has it. `inactive`:
+    the arm was asked for and not shown yet, so that it is no evidence; if `closed`, it never was.
+    `cancelled`: closed without evidence, because the arm was not shown after all. `allowed`
     and `probabilities`, if known, are as `ArmLists` and `pack_probabilities` write them. `context`
-    is the visitor's, as JSON, and `log_odds` the point of linearisation of `assumed`; `features`,
+    is the visitor's, as JSON, and `log_odds` the point of linearisation of `assumed`; `visitor` is
+    the visitor's id, if one was given; `uplift` is the bucket of visitors in which its reward is
+    compared with a holdout, None if it is not; `metrics` its further numbers, as JSON. `features`,
     which are not stored, are those of the context.
     """
 
@@ -61,11 +74,32 @@ class DecisionRecord:
     closed: float | None = None
     incarnation: int = 0
     superseded: bool = False
+    inactive: bool = False
+    cancelled: bool = False
     allowed: str | None = None
     probabilities: bytes | None = None
     context: str | None = None
     log_odds: float | None = None
+    visitor: str | None = None
+    uplift: int | None = None
+    metrics: str | None = None
     features: Features | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def holdout(self) -> bool | None:
+        """Whether it is for a visitor of the holdout; None: it is on neither side of an uplift."""
+        return None if self.uplift is None else is_held_out(self.uplift)
+
+    @property
+    def state(self) -> DecisionState:
+        """Where it is in its life, as far as the row says."""
+        if self.cancelled:
+            return "cancelled"
+        if self.superseded:
+            return "superseded"
+        if self.closed is not None:
+            return "closed"
+        return "inactive" if self.inactive else "open"
 
 
 def validate_text(name: str, value: Any) -> str:

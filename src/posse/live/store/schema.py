@@ -11,7 +11,7 @@ from posse.live.store.file_lock import StoreClaim
 
 APPLICATION = 0x706F7373  # "poss", in the header of the file
 
-VERSION = 2  # of the schema, in the header of the file; any other is refused
+VERSION = 3  # of the schema, in the header of the file; any other is refused
 
 SCHEMA = (
     # owner: the agent's name, once one has opened it
@@ -28,10 +28,16 @@ SCHEMA = (
     "CREATE TABLE decision (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
     "id TEXT NOT NULL, arm TEXT NOT NULL, probability REAL NOT NULL, time REAL NOT NULL, "
     "reward REAL, settled REAL, silent INTEGER NOT NULL DEFAULT 0, assumed REAL, closed REAL, "
-    "incarnation INTEGER NOT NULL DEFAULT 0, superseded INTEGER NOT NULL DEFAULT 0, allowed TEXT, "
-    "probabilities BLOB, context TEXT, log_odds REAL, UNIQUE (experiment, id))",
+    "incarnation INTEGER NOT NULL DEFAULT 0, superseded INTEGER NOT NULL DEFAULT 0, "
+    "inactive INTEGER NOT NULL DEFAULT 0, cancelled INTEGER NOT NULL DEFAULT 0, allowed TEXT, "
+    "probabilities BLOB, context TEXT, log_odds REAL, visitor TEXT, "
+    "uplift INTEGER, metrics TEXT, UNIQUE (experiment, id))",
     "CREATE INDEX decision_time ON decision (experiment, time)",
     "CREATE INDEX decision_open ON decision (experiment, time) WHERE closed IS NULL",
+    "CREATE INDEX decision_inactive ON decision (experiment, time) "
+    "WHERE closed IS NULL AND inactive = 1",
+    "CREATE INDEX decision_visitor ON decision (experiment, visitor, time) "
+    "WHERE visitor IS NOT NULL",
     # the past. With rows: what comes last is written last, and pages are filled
     "CREATE TABLE history (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
     "scale INTEGER NOT NULL, time INTEGER NOT NULL, arms INTEGER NOT NULL, "
@@ -52,6 +58,8 @@ def open_connection(path: Path, *, readonly: bool = False) -> sqlite3.Connection
     try:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA fullfsync=1")  # on macOS a plain fsync does not reach the disk
+        # deleted decisions are overwritten with zeros: who was shown what must be erasable
+        connection.execute("PRAGMA secure_delete=ON")
     except BaseException:
         connection.close()
         raise

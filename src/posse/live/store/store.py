@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import os
 import time as times
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from posse.live.store.decisions import (
     COLUMNS,
     DecisionTable,
+    ErasedRow,
     decode_row,
     validate_decision,
     validate_reward,
@@ -22,11 +23,24 @@ from posse.live.store.decisions import (
 from posse.live.store.file import DecisionAges, StoreFile
 from posse.live.store.file_lock import DEFAULT, StoreClaim
 from posse.live.store.group_commit import Disk
-from posse.live.store.records import DecisionRecord, RewardOutcome, validate_number, validate_text
+from posse.live.store.records import (
+    DecisionRecord,
+    RewardOutcome,
+    Transition,
+    validate_number,
+    validate_text,
+)
 from posse.live.store.timeline import EventLog, HistoryPoints
 from posse.live.store.transactions import EncodedParts, Participant, encode_parts
 
 NEWEST = "SELECT coalesce(max(number), 0) FROM decision"
+# each is answered by an index of its own
+UNCLOSED = "SELECT count(*) FROM decision WHERE experiment = ? AND closed IS NULL"
+UNSHOWN = f"{UNCLOSED} AND inactive = 1"
+OLD_UNSHOWN = (
+    "SELECT number FROM decision WHERE experiment = ? AND closed IS NULL AND inactive = 1 "
+    "AND time <= ? AND id GLOB ? LIMIT ?"
+)
 CHUNK_DECISIONS = 1000  # that one commit expires or deletes, so that rewards need not wait long
 
 
@@ -141,6 +155,73 @@ class Store:
         items = [validate_reward(*pair) for pair in rewards]
         return self.file.run_in_commit(lambda: self._decisions.settle_rewards(items, time))
 
+    def change_decisions(
+        self, transitions: Sequence[tuple[Transition, str]], time: float
+    ) -> list[tuple[DecisionRecord, bool] | ValueError]:
+        """Activate or cancel decisions one by one: each, and whether it changed, or its error.
+
+        An activation survives this process at once, and a power failure with the next reward or
+        `flush`, as decisions do; a cancellation is on disk when this returns.
+        """
+        time = validate_number("time", time)
+        items = [_validate_transition(*pair) for pair in transitions]
+        durable = any(transition == "cancel" for transition, _ in transitions)
+        return self.file.run_in_commit(
+            lambda: self._decisions.change_decisions(items, time), durable
+        )
+
+    def add_metrics(
+        self, metrics: Sequence[tuple[str, Mapping[str, float]]], time: float
+    ) -> list[bool | ValueError]:
+        """Add metrics to decisions one by one: whether some were new, or the error of each."""
+        time = validate_number("time", time)
+        items = [(validate_text("decision_id", id), values) for id, values in metrics]
+        return self.file.run_in_commit(lambda: self._decisions.measure_decisions(items, time))
+
+    def erase_decision(self, id: str) -> bool:
+        """Delete a decision; its closed evidence stays, and that of an open one is taken back.
+
+        Returns whether no byte of it is left in the file and its log: another process that reads
+        the file prevents that, and then `retry_removal` does it later.
+        """
+        name = validate_text("decision_id", id)
+        self._erase_rows(lambda: self._decisions.erase_decision(name))
+        return self.remove_traces()
+
+    def erase_visitor(self, visitor: str) -> tuple[int, bool]:
+        """Delete all decisions for a visitor, as `erase_decision` does; also returns how many."""
+        name = validate_text("visitor", visitor)
+        erased = 0
+        while ids := self._erase_rows(lambda: self._decisions.erase_visitor(name, CHUNK_DECISIONS)):
+            erased += len(ids)
+        return erased, self.remove_traces([name] if erased else [])
+
+    def _erase_rows(self, erase: Callable[[], list[ErasedRow]]) -> list[ErasedRow]:
+        """Delete rows in a commit, and note what may be left of them."""
+
+        def work() -> tuple[list[ErasedRow], list[str]]:
+            execute = self.file.connection.execute
+            (newest,) = execute(NEWEST).fetchone()
+            rows = erase()
+            self._forget_deleted_numbers(newest)
+            # a context that other visitors have, too, is not a trace of this one
+            contexts = {row.context for row in rows if row.context is not None}
+            query = "SELECT 1 FROM decision WHERE context = ? LIMIT 1"
+            alone = [text for text in contexts if execute(query, (text,)).fetchone() is None]
+            return rows, alone
+
+        rows, contexts = self.file.run_in_commit(work)
+        self.file.traces.update(text.encode() for text in (*(row.id for row in rows), *contexts))
+        return rows
+
+    def remove_traces(self, texts: Iterable[str] = ()) -> bool:
+        """Remove what is left of erased decisions; False if another reader prevents that."""
+        return self.file.remove_traces(texts)
+
+    def retry_removal(self) -> None:
+        """Remove what is left of erased decisions, if a reader prevented that before."""
+        self.file.retry_removal()
+
     def flush(self) -> None:
         """Wait until all decisions are on disk."""
         self.file.flush()
@@ -155,14 +236,29 @@ class Store:
         rows = self.read_rows(query, (self._number, validate_text("id", id)))
         return decode_row(rows[0]) if rows else None
 
+    def find_newest_decision(self, visitor: str) -> DecisionRecord | None:
+        """Find the newest decision of a visitor."""
+        query = (
+            f"SELECT {COLUMNS} FROM decision WHERE experiment = ? AND visitor = ? "
+            "ORDER BY time DESC, number DESC LIMIT 1"
+        )
+        rows = self.read_rows(query, (self._number, validate_text("visitor", visitor)))
+        return decode_row(rows[0]) if rows else None
+
     def find_open_incarnations(self) -> set[int]:
         """Return the incarnations that decisions belong to which are not final."""
         query = "SELECT DISTINCT incarnation FROM decision WHERE experiment = ? AND closed IS NULL"
         return {int(row[0]) for row in self.read_rows(query, (self._number,))}
 
     def count_open_decisions(self) -> int:
-        """Count decisions that are not final: window open, or no reward yet."""
-        query = "SELECT count(*) FROM decision WHERE experiment = ? AND closed IS NULL"
+        """Count active decisions that are not final: window open, or no reward yet."""
+        return self._count_rows(UNCLOSED) - self._count_rows(UNSHOWN)
+
+    def count_inactive_decisions(self) -> int:
+        """Count decisions that may still be activated."""
+        return self._count_rows(UNSHOWN)
+
+    def _count_rows(self, query: str) -> int:
         return int(self.read_rows(query, (self._number,))[0][0])
 
     def expire_decisions(
@@ -183,6 +279,24 @@ class Store:
             lambda: self._decisions.close_decisions(last, default_reward, now, CHUNK_DECISIONS)
         )
 
+    def delete_unshown_decisions(self, last: float, prefix: str) -> int:
+        """Delete inactive decisions up to a time whose ids begin with this; they never counted."""
+        which = (self._number, validate_number("last", last), f"{prefix}*")
+        if not self.read_rows(OLD_UNSHOWN, (*which, 1)):  # nearly always
+            return 0
+
+        def work() -> int:
+            execute = self.file.connection.execute
+            (newest,) = execute(NEWEST).fetchone()
+            deleted = execute(
+                f"DELETE FROM decision WHERE number IN ({OLD_UNSHOWN})", (*which, CHUNK_DECISIONS)
+            ).rowcount
+            if deleted:
+                self._forget_deleted_numbers(newest)
+            return deleted
+
+        return self._repeat_chunks(work)
+
     def delete_old_decisions(self, now: float, remember: float) -> int:
         """Delete decisions that are final and older than `remember` seconds; their evidence stays.
 
@@ -201,13 +315,18 @@ class Store:
                 "ORDER BY time LIMIT ?)",
                 (self._number, before, last, CHUNK_DECISIONS),
             ).rowcount
-            # SQLite gives the number of a deleted newest row to the next row: marks of ages, which
-            # rely on rising numbers, would then call a new decision old.
-            if deleted and execute(NEWEST).fetchone() != (newest,):
-                self.file.forget_numbers()
+            if deleted:
+                self._forget_deleted_numbers(newest)
             return deleted
 
         return self._repeat_chunks(work)
+
+    def _forget_deleted_numbers(self, newest: int) -> None:
+        """Forget the ages of numbers if the newest row was deleted, within the transaction."""
+        # SQLite gives the number of a deleted newest row to the next row: marks of ages, which
+        # rely on rising numbers, would then call a new decision old.
+        if self.file.connection.execute(NEWEST).fetchone() != (newest,):
+            self.file.forget_numbers()
 
     def write_record(self, key: str, value: bytes | None) -> None:
         """Write a small record under a key, replacing an earlier one; None deletes it."""
@@ -291,3 +410,11 @@ class Store:
                 count = self.file.run_in_commit(work)
             total += count
         return total
+
+
+def _validate_transition(transition: Transition, id: str) -> tuple[Transition, str] | ValueError:
+    """Return a valid transition, or the error in its place."""
+    try:
+        return transition, validate_text("decision_id", id)
+    except ValueError as error:
+        return error

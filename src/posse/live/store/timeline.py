@@ -148,6 +148,13 @@ class HistoryPoints:
 
     def newest_point(self, step: int) -> HistoryPoint | None:
         """Return the last point of a scale."""
+        return self._read_point("ORDER BY time DESC LIMIT 1", step)
+
+    def oldest_point(self, step: int) -> HistoryPoint | None:
+        """Return the first point of a scale that is stored."""
+        return self._read_point("ORDER BY time LIMIT 1", step)
+
+    def _read_point(self, order: str, step: int) -> HistoryPoint | None:
         query = "SELECT time, arms, point FROM history WHERE experiment = ? AND scale = ? "
-        rows = self._file.read_rows(query + "ORDER BY time DESC LIMIT 1", (self._experiment, step))
+        rows = self._file.read_rows(query + order, (self._experiment, step))
         return HistoryPoint(*rows[0]) if rows else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from posse.live.store.records import DecisionRecord
@@ -22,6 +23,21 @@ class Participant(Protocol):
 
     def begin(self, decision: DecisionRecord) -> DecisionRecord:
         """Count a new decision, if they count from the start; add `incarnation`, `assumed`."""
+
+    def activate(self, decision: DecisionRecord) -> DecisionRecord:
+        """Count an inactive decision from now on, if decisions count from the start."""
+
+    def cancel(self, decision: DecisionRecord) -> DecisionRecord:
+        """Take back what a decision without a reward has counted."""
+
+    def check_reward(self, reward: float) -> None:
+        """Raise if no decision can have this reward."""
+
+    def is_window_over(self, decision: DecisionRecord, time: float) -> bool:
+        """Whether the reward window of a decision has ended."""
+
+    def measure(self, decision: DecisionRecord, metrics: Mapping[str, float]) -> None:
+        """Add metrics of a decision."""
 
     def settle(self, decision: DecisionRecord) -> bool:
         """Add a reward, or raise with nothing changed; return whether that is final."""
@@ -86,6 +102,35 @@ class ParticipantState:
             return decision
         self.dirty = self._changed = True
         return self._participant.begin(decision)
+
+    def activate_decision(self, decision: DecisionRecord) -> DecisionRecord:
+        """Pass an inactive decision that was shown to the participant; return it as it is now."""
+        if self._participant is None:
+            return replace(decision, inactive=False)
+        self.dirty = self._changed = True
+        return self._participant.activate(decision)
+
+    def cancel_decision(self, decision: DecisionRecord) -> DecisionRecord:
+        """Pass a decision that was not shown to the participant; return it as it is now."""
+        if self._participant is None:
+            return decision
+        self.dirty = self._changed = True
+        return self._participant.cancel(decision)
+
+    def check_reward(self, reward: float) -> None:
+        """Raise if the participant would refuse this reward."""
+        if self._participant is not None:
+            self._participant.check_reward(reward)
+
+    def is_window_over(self, decision: DecisionRecord, time: float) -> bool:
+        """Whether the reward window of a decision has ended."""
+        return self._participant is not None and self._participant.is_window_over(decision, time)
+
+    def measure_decision(self, decision: DecisionRecord, metrics: Mapping[str, float]) -> None:
+        """Pass metrics of a decision to the participant."""
+        if self._participant is not None:
+            self.dirty = self._changed = True
+            self._participant.measure(decision, metrics)
 
     def settle_reward(self, decision: DecisionRecord) -> bool:
         """Pass a reward to the participant, which may refuse it; return whether it is final."""

@@ -74,15 +74,53 @@ def test_the_first_line_and_the_four_answers_are_those_of_the_interface(three, w
     assert "not yet proven: keep going" in page.text("h1")
     leader, judged, network, counted = page.texts("#strip > div")
     assert number(leader.partition("likely best:")[2]) == near(arms["red"]["probability_best"], 3)
-    evidence, needed = map(float, re.findall(r"\d+\.\d", judged))
-    assert (evidence, needed) == (near(verdict["evidence"], 1), near(verdict["needed"], 1))
+    share = 100 * verdict["evidence"] // verdict["needed"]
+    assert f"{share:.0f}% of the evidence needed" in judged
+    numbers = re.search(
+        r"Evidence ([\d.]+); a winner needs (\d+\.\d)", page.tip("#strip .meter.c6")
+    )
+    assert float(numbers[1]) == near(verdict["evidence"], 1)
+    assert float(numbers[2]) == near(verdict["needed"], 1)
     assert "3 of 3 agents reachable" in network
     assert audit["counted"] >= 120
     assert number(page.text("#counted")) == audit["counted"]
     assert number(page.text("#own")) == audit["in_evidence"] == audit["counted"]
     assert "nothing lost" in counted
-    assert number(counted.rpartition("network ")[2]) == audit["in_network"]
+    assert number(counted.rpartition("all sites: ")[2]) == audit["in_network"]
     assert "All 3 agents are reachable. Nothing is lost." in page.text("#lead p")
+
+
+def test_the_start_the_visits_and_the_lift_are_those_of_the_agent(three, watch):
+    page = watch(three.urls["berlin"])
+    page.is_drawn()
+    experiment = three.nodes["berlin"].experiment("default")
+    lift = experiment.compare_leader()
+    assert (lift.arm, lift.over) == ("red", "green")
+    leader = page.text("#strip > div")
+    numbers = [float(each.replace("−", "-")) for each in re.findall(r"[+−][\d.]+", leader)]
+    wanted = (lift.lift.estimate, lift.lift.low, lift.lift.high)
+    assert numbers == [near(100 * each, 0) for each in wanted]
+    assert "over green" in leader
+    visits = int(experiment.audit().in_network)
+    assert f"Running since at least 15 Jan 08:00 UTC (4.0 s), {visits} visits." in page.text(
+        "#lead p"
+    )
+
+
+def test_with_few_visits_no_lift_is_shown(tmp_path, watch):
+    with world(tmp_path, berlin=one("berlin"), paris=one("paris")) as made:
+        made.tick(3)
+        for reward in (0.0, 1.0):
+            visit(made.nodes["berlin"], "red", reward)
+            visit(made.nodes["berlin"], "green", reward)
+        made.tick(2)
+        page = watch(made.urls["berlin"])
+        page.is_drawn()
+        assert "too few visits to compare" in page.text("#strip > div")
+        assert "%" not in page.text("#strip > div").partition("likely best")[0]
+        assert "Running since 15 Jan 08:00 UTC" in page.text("#lead p")
+        assert page.texts(".heat tbody td.gain") == ["–"]
+        assert "fewer than 30 closed visits" in page.tip('.heat tr[data-key="berlin"] td.gain')
 
 
 def test_sites_and_network_are_those_of_the_interface(three, watch):
@@ -95,7 +133,9 @@ def test_sites_and_network_are_those_of_the_interface(three, watch):
         counts = page.texts(f'.heat tr[data-key="{site}"] .box small.narrow-hide')
         for mean, count, arm in zip(means, counts, row["arms"].values(), strict=True):
             assert (number(mean), number(count)) == (near(arm["mean"], 4), arm["pulls"])
-        assert number(page.text(f'.heat tr[data-key="{site}"] .gain')) == near(row["gain"], 1)
+        gain = page.text(f'.heat tr[data-key="{site}"] .gain')
+        assert row["arms"]["red"]["pulls"] >= 30
+        assert number(gain) == near(row["gain"], 1)
     agents = said["network"]["agents"]
     assert set(page.texts(".agents th[scope=row] > bdi:first-child")) == set(agents)
     for name, agent in agents.items():

@@ -159,7 +159,10 @@ def test_the_token_is_typed_and_an_arm_is_paused_without_a_mouse(page, keys):
     page.wait("!document.getElementById('write').open")
     page.run("document.querySelector('.arms tr[data-key=green] button[data-act=pause]').focus()")
     page.press(keys.SPACE)
+    assert page.run("document.activeElement.id") == "by"
+    page.press(keys.ENTER)
     page.wait("document.querySelector('.arms tr[data-key=green] button[data-act=resume]')")
     assert page.run("document.activeElement.dataset.act") == "resume"
     page.press(keys.SPACE)
+    page.press(keys.ENTER)
     page.wait("document.querySelector('.arms tr[data-key=green] button[data-act=pause]')")

@@ -148,6 +148,33 @@ def test_an_experiment_that_goes_away_while_it_is_watched(two, watch):
     page.wait("document.title === 'paris / one: posse'")
 
 
+def test_before_the_first_visit_nothing_of_the_prior_is_drawn(two, watch):
+    page = watch(f"{two.urls['berlin']}/#two")
+    page.is_drawn()
+    two.now += 120
+    two.tick(3)
+    page.shows("#chart-empty", "No visits yet")
+    assert page.shown("#chart .curve, #chart .layer, #chart .gridline") == []
+    assert page.texts('.arms [data-name="likely best"]') == ["–", "–"]
+    two.visit("berlin", "two", 2)
+    two.now += 120
+    two.tick(3)
+    page.wait("document.querySelector('#chart .gridline')")
+    assert "–" not in page.texts('.arms [data-name="likely best"]')
+
+
+def test_events_of_one_experiment_leave_with_it(two, watch):
+    two.nodes["berlin"].experiment("one").pause("red", "Ada", "only here")
+    page = watch(f"{two.urls['berlin']}/#one")
+    page.shows("#events", "Ada: only here")
+    never = "(path, given) => path.includes('history') ? new Promise(() => {}) : real(path, given)"
+    page.browser.execute_script(
+        f"const real = fetch; window.fetch = {never}; location.hash = 'two'"
+    )
+    page.wait("!document.getElementById('events').textContent.includes('Ada')")
+    two.nodes["berlin"].experiment("one").resume()
+
+
 def test_an_agent_that_says_nothing_of_itself_is_neither_there_nor_gone(tmp_path, watch):
     """As one of an older Posse, whose evidence comes by way of others."""
     settings = {name: data(name, ("one",)) for name in ("berlin", "paris", "rome")}
@@ -158,7 +185,7 @@ def test_an_agent_that_says_nothing_of_itself_is_neither_there_nor_gone(tmp_path
         page = watch(made.urls["berlin"])
         page.is_drawn()
         heard, behind, visits, _ = page.texts('.agents tr[data-key="rome"] td')
-        assert (heard, behind, visits) == ("evidence only", "–", "3")
+        assert (heard, behind, visits) == ("evidence only Forget", "–", "3")
         assert page.texts(".net .lost") == []
         page.shows("#strip", "2 of 3 agents")
         page.shows("#lead p", "2 of 3 agents are reachable; of the others only their evidence")

@@ -108,7 +108,7 @@ def test_amounts_are_no_rates(look):
     for part in ("#arms", "#sites", "#lead"):
         assert "convert" not in page.text(part)
     assert "%" not in page.text("#sites")
-    assert "Mean rewards by site" in page.text("#sites-about")
+    assert page.text("#sites-about") == "What happened: mean reward of closed visits."
 
 
 def test_an_experiment_that_is_not_there(berlin, watch):

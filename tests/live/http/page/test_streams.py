@@ -180,6 +180,7 @@ def connect_silent_viewer(server):
     return silent
 
 
+@pytest.mark.long
 def test_new_viewers_displace_silent_ones_and_never_one_that_keeps_up(
     node, large_events, monkeypatch
 ):

@@ -129,8 +129,8 @@ class Page:
         """Forget its token and go; it told the console nothing, and asked nobody but its agent."""
         if self.browser.current_url == BLANK:
             return
-        self.run("sessionStorage.clear()")
         told, asked = console(self.browser), requests(self.browser)
+        self.run("sessionStorage.clear()")  # last: what it asks from now on has no token
         self.browser.get(BLANK)
         told = [said for said in told if not any(part in said for part in self.allowed)]
         assert not told, told

@@ -84,6 +84,7 @@ def test_agents_hear_each_other_through_a_router(world):
     assert (a.connected(), b.connected()) == ({"b": True}, {"a": True})
 
 
+@pytest.mark.long
 def test_a_router_that_comes_late_goes_and_comes_back(world, caplog):
     begun = time.monotonic()
     a, _ = world.pair()

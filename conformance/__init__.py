@@ -1,0 +1,1 @@
+"""Conformance: software that nobody here wrote, run against real agents."""
