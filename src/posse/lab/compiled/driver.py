@@ -25,14 +25,18 @@ from posse.lab.compiled.records import (
 
 @helper
 def update_rows(
-    rows, width, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms
+    rows, width, shared, rates, arms, rewards, pulls, tally, first, last, n_agents, n_arms
 ):
-    """Eq. `posterior_update`: count += rate, total += rate * reward; and count the pulls."""
+    """Eq. `posterior_update`: count += rate, total += rate * reward; and count the pulls.
+
+    rates: one for each agent of a run.
+    """
     for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
         start = max(first, slot * n_agents)
         for i in range(start, min(last, (slot + U64(1)) * n_agents)):
             arm = U64(arms[i])
             cell = (slot if shared else i) * width + arm
+            rate = rates[i - slot * n_agents]
             rows[cell] += rate
             rows[cell + n_arms] += rate * rewards[i]
             pulls[i * n_arms + arm] += 1
@@ -41,7 +45,7 @@ def update_rows(
 
 @helper
 def update_playing_rows(
-    rows, width, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms,
+    rows, width, shared, rates, arms, rewards, pulls, tally, first, last, n_agents, n_arms,
     plays, start,
 ):  # fmt: skip
     """`update_rows` for the agents that play; the arm of the others becomes IDLE.
@@ -54,7 +58,7 @@ def update_playing_rows(
         for i in range(begin, min(last, (slot + U64(1)) * n_agents)):
             arm = U64(arms[i])
             played = plays[start + i]
-            weight = rate * played
+            weight = rates[i - slot * n_agents] * played
             cell = (slot if shared else i) * width + arm
             rows[cell] += weight
             rows[cell + n_arms] += weight * rewards[i]
@@ -156,12 +160,12 @@ def play(
             width = U64(4 if constant.staged else 2) * n_arms
             if all_play:
                 update_rows(
-                    updated, width, shared, constant.rate, arms, rewards, recorded.pulls,
+                    updated, width, shared, constant.rates, arms, rewards, recorded.pulls,
                     work.tally, first, last, n_agents, n_arms,
                 )  # fmt: skip
             else:
                 update_playing_rows(
-                    updated, width, shared, constant.rate, arms, rewards, recorded.pulls,
+                    updated, width, shared, constant.rates, arms, rewards, recorded.pulls,
                     work.tally, first, last, n_agents, n_arms,
                     plays, (t - t0) * U64(arms.size),
                 )  # fmt: skip
