@@ -1,9 +1,9 @@
 """Divergences between beliefs: how far a belief has moved, in the words of its own posterior.
 
-The KL divergence KL(p, q) is the expectation under p of log p - log q. The Hellinger distance needs one function of a
-family, its log-normaliser A: coordinates are affine in the natural parameters, so the density
-sqrt(p q) belongs to the midpoint of the coordinates, and the affinity of p and q, the integral of
-sqrt(p q), is exp(A((p + q) / 2) - (A(p) + A(q)) / 2).
+The KL divergence KL(p, q) is the expectation under p of log p - log q. The Hellinger distance needs
+one function of a family, its log-normaliser A: coordinates are affine in the natural parameters, so
+the density sqrt(p q) belongs to the midpoint of the coordinates, and the affinity of p and q, the
+integral of sqrt(p q), is exp(A((p + q) / 2) - (A(p) + A(q)) / 2).
 """
 
 from __future__ import annotations
