@@ -84,6 +84,9 @@ WORLDS = {
     ),
 }  # fmt: skip
 
+# The worlds that have kernels.
+COMPILED = ("half-life", "rotation", "walk, half-life")
+
 
 class Oracle:
     """The algorithm itself, told the arms that were played; rewards are the means of the round."""
@@ -159,7 +162,8 @@ def replay(bandit, network, algorithm):
 def test_beliefs_are_what_the_algorithm_makes_of_the_story(setting, world):
     network, make, fields = ALGORITHMS[setting]
     bandit, options = WORLDS[world]
-    replay(bandit, network, make(**{"policy": TS, **fields, **options}))
+    result = replay(bandit, network, make(**{"policy": TS, **fields, **options}))
+    assert result.engine == ("compiled" if world in COMPILED else "reference")
 
 
 @pytest.mark.parametrize("world", ["rotation", "walk, half-life", "sites, rotation, delays"])

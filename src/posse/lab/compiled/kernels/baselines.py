@@ -136,12 +136,12 @@ def choose_staged(
 
 @vectorised
 def flood_observations(
-    state, offsets, neighbours, links, constants, arms, rewards, store, lo, hi, n_agents, n_arms, t
-):
+    state, offsets, neighbours, weights, links, constants, arms, rewards, store,
+    lo, hi, n_agents, n_arms, t,
+):  # fmt: skip
     """Receive the observations of agents d hops away from d rounds ago."""
     n_rows = U64(arms.size)
     depth = U64(constants[0])
-    rate = constants[1]
     slot = (t - U64(1)) % depth
     now = slot * n_rows
     for i in range(lo, hi):
@@ -157,8 +157,8 @@ def flood_observations(
                 past = slot + U64(1) + (U64(0) if hops <= slot + U64(1) else depth) - hops
                 observation = past * n_rows + base + U64(neighbours[e])
                 arm = U64(int(store[U64(2) * observation]))
-                state[row + arm] += rate
-                state[row + n_arms + arm] += rate * store[U64(2) * observation + U64(1)]
+                state[row + arm] += weights[e]
+                state[row + n_arms + arm] += weights[e] * store[U64(2) * observation + U64(1)]
 
 
 @kernel(MERGE, **FAST_KERNEL)
@@ -168,12 +168,12 @@ def merge_flooding(
 ):  # fmt: skip
     """Receive the observations of agents d hops away from d rounds ago.
 
-    neighbours: all other agents, for each agent; links: their distances in hops; constants: the
-    number of rounds in the store, and the weight of one observation. store: a ring buffer of
-    (rounds, rows, arm and reward).
+    neighbours: all other agents, for each agent; weights: what an observation of them is worth at
+    its age; links: their distances in hops; constants: the number of rounds in the store. store: a
+    ring buffer of (rounds, rows, arm and reward).
     """
     flood_observations(
-        state, offsets, neighbours, links, constants, arms, rewards, store,
+        state, offsets, neighbours, weights, links, constants, arms, rewards, store,
         lo, hi, n_agents, n_arms, t,
     )  # fmt: skip
     return False
