@@ -73,6 +73,11 @@ def _decode_theta(data: Any) -> Any:
     return _decode_entry(WEIGHTS, data) if isinstance(data, str | Mapping) else data
 
 
+def _decode_learning_rate(data: Any) -> Any:
+    """Decode a learning rate: one number, or a list with one for each agent."""
+    return data if isinstance(data, list | tuple) else _DECODER.decode_value(float | None, data)
+
+
 def _decode_bandit(data: Any) -> AnyBandit:
     """Decode a bandit; `site_sd` makes its means SiteMeans, `contexts` makes it contextual."""
     settings = dict(validate_table(data))
@@ -112,5 +117,6 @@ _DECODER = Decoder(
         (ContextualBandit, "contexts"): _decode_contexts,
         (ContextualBandit, "theta"): _decode_theta,
         (ContextualBandit, "delay"): _decode_delay,
+        (algorithms.Decentralized, "learning_rate"): _decode_learning_rate,
     }
 )

@@ -171,7 +171,7 @@ class Engine:
             self.plan.staged,
             U64(self.plan.unmixed),
             U64(self.worth),
-            float(self.plan.rate),
+            np.full(simulation.network.n_agents, self.plan.rate, np.float64),
             float(self.plan.fading),
             U64(simulation.uncharged_rounds),
             self.plan.parameter,

@@ -113,7 +113,7 @@ class PlayConstants(NamedTuple):
     staged: bool  # whether observations go to the store
     unmixed: Any  # uint64: rounds without messages
     worth: Any  # uint64: vectorised draws that cost as much as one scalar draw
-    rate: float  # added to the count by one observation
+    rates: Any  # (agents,) added to the count by one observation of each agent
     fading: float  # the weight of evidence one round later
     uncharged: Any  # uint64: rounds whose regret is not charged, where means drift
     parameter: float  # of the rewards
@@ -132,7 +132,7 @@ REGRET_ARRAYS = types.NamedTuple((COUNTS, FLOATS, TALLY, FLOATS, FLOATS), Regret
 THREAD_WORKSPACE = types.NamedTuple((FLOATS, INDICES, WORDS, COUNTS, TALLY, WORDS), ThreadWorkspace)
 PLAY_CONSTANTS = types.NamedTuple(
     (
-        types.boolean, types.boolean, U64, U64, types.float64, types.float64, U64, types.float64,
+        types.boolean, types.boolean, U64, U64, FLOATS, types.float64, U64, types.float64,
         U64, U64, U64, U64,
     ),
     PlayConstants,
