@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, validation
+from posse import beliefs, rules
 from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm, clip_to_attainable
 from posse.randomness import FloatArray, IntArray
@@ -38,7 +38,7 @@ learning_rate=1.0)
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.learning_rate is not None:
-            validation.validate_number("learning_rate", self.learning_rate, above=0)
+            rules.validate_parameter("learning_rate", self.learning_rate, above=0)
 
     def resolve_learning_rate(self, problem: Problem) -> float:
         """Return the learning rate given, or N."""

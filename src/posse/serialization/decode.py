@@ -112,5 +112,6 @@ _DECODER = Decoder(
         (ContextualBandit, "contexts"): _decode_contexts,
         (ContextualBandit, "theta"): _decode_theta,
         (ContextualBandit, "delay"): _decode_delay,
-    }
+    },
+    accepts_rules=True,
 )
