@@ -20,6 +20,9 @@ FLOATS = types.float64[::1]
 COUNTS = types.int32[::1]
 TALLY = types.int64[::1]
 
+# The arm of an agent that did not play in the last round (`posse.activity`).
+IDLE = np.uint32(0xFFFFFFFF)
+
 # Arguments that every role takes: where in the network, when, and with which random numbers.
 #   lo, hi       the rows (agents) of this tile; row = slot * n_agents + agent, slot = run - first
 #   n_agents, n_arms
@@ -75,7 +78,7 @@ class BeliefArrays(NamedTuple):
 class RoundArrays(NamedTuple):
     """The arms and rewards of the running round, and how each run samples."""
 
-    arms: Any  # (rows,)
+    arms: Any  # (rows,) of the last round until the choice; IDLE where an agent did not play
     pivots: Any  # (rows,) leading arms, where lazy sampling starts
     rewards: Any  # (rows + ROOM,)
     eager: Any  # (runs,) sampling modes
@@ -109,7 +112,7 @@ class PlayConstants(NamedTuple):
     staged: bool  # whether observations go to the store
     unmixed: Any  # uint64: rounds without messages
     worth: Any  # uint64: vectorised draws that cost as much as one scalar draw
-    rate: float  # added to the count by one observation
+    rates: Any  # (agents,) added to the count by one observation of each agent
     parameter: float  # of the rewards
     n_agents: Any  # uint64
     n_arms: Any  # uint64
@@ -125,6 +128,6 @@ ROUND_ARRAYS = types.NamedTuple((INDICES, INDICES, FLOATS, BYTES, FLOATS), Round
 REGRET_ARRAYS = types.NamedTuple((COUNTS, FLOATS, TALLY, FLOATS), RegretArrays)
 THREAD_WORKSPACE = types.NamedTuple((FLOATS, INDICES, WORDS, COUNTS, TALLY, WORDS), ThreadWorkspace)
 PLAY_CONSTANTS = types.NamedTuple(
-    (types.boolean, types.boolean, U64, U64, types.float64, types.float64, U64, U64, U64, U64),
+    (types.boolean, types.boolean, U64, U64, FLOATS, types.float64, U64, U64, U64, U64),
     PlayConstants,
 )
