@@ -79,7 +79,8 @@ MISTAKES = [
     # types
     ("agents = 4", 'agents = "ten"', "network.agents: must be a whole number "
      "at least 1 and at most 100000000, got 'ten'"),
-    ("horizon = 10", 'horizon = "ten"', "horizon: a rule knows N (agents), K (arms) and T (rounds), not ten"),
+    ("horizon = 10", 'horizon = "ten"', "horizon: a rule knows N (agents), K (arms) and "
+     "T (rounds), not ten"),
     ("runs = 2", "runs = true", "runs: must be a whole number at least 1, got True"),
     ("runs = 2", "runs = {start = 3}", "runs: must be a number or a table of start and stop, got"),
     ("runs = 2", "runs = {start = 3, stop = 3}", "runs.stop must be a whole number at least 4"),
