@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.families import Model
-from posse.networks import Network
+from posse.networks import Network, find_links_in_use, sum_by_receiver
 from posse.randomness import FloatArray, IntArray, Randomness
 
 
@@ -30,6 +30,26 @@ class Problem:
     family: Model
     network: Network
     n_runs: int = 1
+
+    @property
+    def senders_receivers(self) -> tuple[IntArray, IntArray]:
+        """Senders (C,) and receivers (C,) of all directed links, by ascending receiver.
+
+        They are the links of the graph of this run. Where links change from round to round,
+        `find_links_in_use` says which of them carry a message.
+        """
+        return self.network.senders_receivers
+
+    def find_links_in_use(self, weights: Any) -> NDArray[np.bool_]:
+        """Find which links carry a message by W(t), without a dense matrix: (R, C)."""
+        return find_links_in_use(weights, *self.senders_receivers, self.n_runs, self.n_agents)
+
+    def sum_by_receiver(self, values: FloatArray) -> FloatArray:
+        """Sum what arrives over the links at each agent: (..., C, K) -> (..., N, K).
+
+        values: of each link, in the order of `senders_receivers`; 0 where nothing is sent.
+        """
+        return sum_by_receiver(values, self.senders_receivers[1], self.n_agents)
 
 
 @dataclass(frozen=True)
@@ -57,7 +77,8 @@ class Algorithm(Protocol):
     operator the network draws; `posse.networks.as_matrix` returns its entries.
 
     Optional: `numbers_sent(state, t, links)` returns how many numbers all agents together send in
-    round t, (R,), given how many directed links (i receives from j) W(t) uses in each run, (R,).
+    round t, (R,), given how many directed links (i receives from j) W(t) uses in each run, (R,); or
+    how many are sent over each link of `Problem.senders_receivers`, (R, C).
     It is called after `learn` of the round, with the new state. All algorithms but DPE2, ComEx,
     CoopSE, and flooding on a network that changes, need only the state that `init` returned.
 

@@ -82,6 +82,11 @@ def _decode_theta(data: Any) -> Any:
     return _decode_entry(WEIGHTS, data) if isinstance(data, str | Mapping) else data
 
 
+def _decode_learning_rate(data: Any) -> Any:
+    """Decode a learning rate: one number, or a list with one for each agent."""
+    return data if isinstance(data, list | tuple) else _DECODER.decode_value(float | None, data)
+
+
 def _decode_bandit(data: Any) -> AnyBandit:
     """Decode a bandit; its keys tell its kind: `dataset`, `draw`, `contexts`, else `means`.
 
@@ -159,5 +164,6 @@ _DECODER = Decoder(
         (ContextualBandit, "delay"): _decode_delay,
         (Environment, "draw"): _decode_function,
         (Environment, "means"): _decode_function,
+        (algorithms.Decentralized, "learning_rate"): _decode_learning_rate,
     }
 )

@@ -23,14 +23,18 @@ from posse.lab.compiled.records import (
 
 @helper
 def update_rows(
-    rows, width, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms
+    rows, width, shared, rates, arms, rewards, pulls, tally, first, last, n_agents, n_arms
 ):
-    """Eq. `posterior_update`: count += rate, total += rate * reward; and count the pulls."""
+    """Eq. `posterior_update`: count += rate, total += rate * reward; and count the pulls.
+
+    rates: one for each agent of a run.
+    """
     for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
         start = max(first, slot * n_agents)
         for i in range(start, min(last, (slot + U64(1)) * n_agents)):
             arm = U64(arms[i])
             cell = (slot if shared else i) * width + arm
+            rate = rates[i - slot * n_agents]
             rows[cell] += rate
             rows[cell + n_arms] += rate * rewards[i]
             pulls[i * n_arms + arm] += 1
@@ -125,7 +129,7 @@ def play(
             )  # fmt: skip
             update_rows(
                 store if constant.staged else rows, U64(4 if constant.staged else 2) * n_arms,
-                shared, constant.rate, arms, rewards, recorded.pulls, work.tally,
+                shared, constant.rates, arms, rewards, recorded.pulls, work.tally,
                 first, last, n_agents, n_arms,
             )  # fmt: skip
         if moved:

@@ -139,7 +139,7 @@ class Engine:
             self.plan.staged,
             U64(self.plan.unmixed),
             U64(self.worth),
-            float(self.plan.rate),
+            np.full(simulation.network.n_agents, self.plan.rate, np.float64),
             self.plan.parameter,
             U64(simulation.network.n_agents),
             U64(simulation.bandit.n_arms),

@@ -109,7 +109,7 @@ class PlayConstants(NamedTuple):
     staged: bool  # whether observations go to the store
     unmixed: Any  # uint64: rounds without messages
     worth: Any  # uint64: vectorised draws that cost as much as one scalar draw
-    rate: float  # added to the count by one observation
+    rates: Any  # (agents,) added to the count by one observation of each agent
     parameter: float  # of the rewards
     n_agents: Any  # uint64
     n_arms: Any  # uint64
@@ -125,6 +125,6 @@ ROUND_ARRAYS = types.NamedTuple((INDICES, INDICES, FLOATS, BYTES, FLOATS), Round
 REGRET_ARRAYS = types.NamedTuple((COUNTS, FLOATS, TALLY, FLOATS), RegretArrays)
 THREAD_WORKSPACE = types.NamedTuple((FLOATS, INDICES, WORDS, COUNTS, TALLY, WORDS), ThreadWorkspace)
 PLAY_CONSTANTS = types.NamedTuple(
-    (types.boolean, types.boolean, U64, U64, types.float64, types.float64, U64, U64, U64, U64),
+    (types.boolean, types.boolean, U64, U64, FLOATS, types.float64, U64, U64, U64, U64),
     PlayConstants,
 )

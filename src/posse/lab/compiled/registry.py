@@ -202,7 +202,8 @@ class KernelPlan:
     draw_rewards: str
     posterior: str  # its name; empty for algorithms without beliefs
     prior: tuple[float, float]  # (count, total)
-    rate: float  # added to the count by one observation
+    # added to the count by one observation; (N,) if agents have different learning rates
+    rate: float | FloatArray
     parameter: float  # of the rewards
     shared: bool = False  # whether all agents of a run share one belief
     unmixed: int = 0  # rounds without messages

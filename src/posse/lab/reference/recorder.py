@@ -143,11 +143,13 @@ class Recorder:
         algorithm: Any = self._simulation.algorithm  # validated: it has numbers_sent
         links = count_links_in_use(weights, p.n_runs, p.n_agents)
         sent: FloatArray = np.asarray(algorithm.numbers_sent(state, t, links), dtype=np.float64)
-        if sent.shape != (p.n_runs,) or not (sent >= 0).all():
+        by_link = sent.ndim == 2 and sent.shape == (p.n_runs, len(p.senders_receivers[0]))
+        if not (by_link or sent.shape == (p.n_runs,)) or not (sent >= 0).all():
             raise ValueError(
-                f"{type(algorithm).__name__}.numbers_sent must give {p.n_runs} numbers (runs,) "
-                f"at least 0, got shape {sent.shape}"
+                f"{type(algorithm).__name__}.numbers_sent must give {p.n_runs} numbers (runs,), or "
+                f"(runs, links) by link, at least 0, got shape {sent.shape}"
             )
+        sent = sent.sum(axis=1) if by_link else sent
         return np.asarray(sent / p.n_agents)
 
     def to_block(self) -> Block:

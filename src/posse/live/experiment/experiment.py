@@ -28,6 +28,7 @@ from posse.live.controls import (
     Controls,
     ControlsAnswer,
     describe_changes,
+    describe_person,
 )
 from posse.live.exchange import DEFAULT, Ledger, NeighbourStatus, Origins, Outgoing, Sign
 from posse.live.experiment.decision_book import CONTROLS, DecisionBook
@@ -179,6 +180,16 @@ class LiveExperiment(DecisionBook):
         """Return the agents to leave out of views, each with the time of its last status."""
         with self._lock:
             return self.controls.forgotten_agents()
+
+    def note_erasure(self, erased: int, by: str, reason: str) -> None:
+        """Record that decisions were erased, if somebody says who wanted it or why.
+
+        The event names no visitor. Erasures by a program, which says neither, would drive out all
+        other events.
+        """
+        if erased and (by or reason):
+            decisions = "1 decision was" if erased == 1 else f"{erased:,} decisions were"
+            self.recorder.note_event("erase", f"{decisions} erased{describe_person(by, reason)}")
 
     def events(self) -> list[Event]:
         """Return the newest events, oldest first: at most `MAX_EVENTS`."""
