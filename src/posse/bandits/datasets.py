@@ -42,7 +42,7 @@ class Dataset:
     >>> labels = np.array([0, 2, 1, 2])
     >>> features = np.column_stack([np.ones(4), [0.1, 0.9, 0.4, 0.8]])
     >>> posse.bandits.Dataset(features, rewards=np.eye(3)[labels], name="four rows")
-    Dataset('four rows', 4 rows, 3 arms, 2 features, digest '76f1ca77f64b')
+    Dataset('four rows', 4 rows, 3 arms, 2 features, digest '7cf787677e1a')
     """
 
     contexts: Any
