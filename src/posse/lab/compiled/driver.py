@@ -9,8 +9,10 @@ from posse.lab.compiled.kernels.thompson import update_sampling_modes
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import (
     BELIEF_ARRAYS,
+    BYTES,
     CHOOSE,
     FLOATS,
+    IDLE,
     MERGE,
     NETWORK_ARRAYS,
     PLAY_CONSTANTS,
@@ -42,6 +44,31 @@ def update_rows(
 
 
 @helper
+def update_playing_rows(
+    rows, width, shared, rates, arms, rewards, pulls, tally, first, last, n_agents, n_arms,
+    plays, start,
+):  # fmt: skip
+    """`update_rows` for the agents that play; the arm of the others becomes IDLE.
+
+    plays: 1 or 0, from `start` on for each row of the block. Without branches, which would be
+    unpredictable: an agent that does not play adds zeros.
+    """
+    for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
+        begin = max(first, slot * n_agents)
+        for i in range(begin, min(last, (slot + U64(1)) * n_agents)):
+            arm = U64(arms[i])
+            played = plays[start + i]
+            weight = rates[i - slot * n_agents] * played
+            cell = (slot if shared else i) * width + arm
+            rows[cell] += weight
+            rows[cell + n_arms] += weight * rewards[i]
+            pulls[i * n_arms + arm] += played
+            tally[slot * n_arms + arm] += played
+    for i in range(first, last):
+        arms[i] = arms[i] if plays[start + i] != 0 else IDLE
+
+
+@helper
 def record_regret(tally, pulls, gaps, regret, column, n_columns, n_agents, n_arms, n_runs):
     """Compute the cumulative regret of each run from the number of pulls of each arm.
 
@@ -64,7 +91,7 @@ _SIGNATURE = types.boolean(
     types.FunctionType(MERGE), types.FunctionType(CHOOSE), types.FunctionType(CHOOSE),
     types.FunctionType(REWARD),
     NETWORK_ARRAYS, BELIEF_ARRAYS, ROUND_ARRAYS, REGRET_ARRAYS, THREAD_WORKSPACE, PLAY_CONSTANTS,
-    FLOATS, FLOATS, types.boolean,  # levels, table, flipped
+    FLOATS, FLOATS, BYTES, types.boolean,  # levels, table, plays, flipped
     *(types.uint64,) * 4,  # lo, hi, tile, first_run
     *(types.uint64,) * 2, types.boolean,  # t0, t1, alone
 )  # fmt: skip
@@ -74,7 +101,7 @@ _SIGNATURE = types.boolean(
 def play(
     merge, choose, choose_eagerly, draw_rewards,
     network, beliefs, current, recorded, work, constant,
-    levels, table, flipped,
+    levels, table, plays, flipped,
     lo, hi, tile, first_run, t0, t1, alone,
 ):  # fmt: skip
     """Play rounds t0 to t1 - 1 of the rows lo to hi; returns which buffer then holds the state.
@@ -84,7 +111,8 @@ def play(
     merge to update, while they are in the processor's cache. `alone` says that these rows are whole
     runs, so that the round can be closed here; otherwise the caller closes it when all threads are
     done. There are no messages in the first `unmixed` rounds. `staged`: observations go to the
-    store, and the choice reads them when a stage ends.
+    store, and the choice reads them when a stage ends. plays: which agents play in each round,
+    (rounds, rows of the block) flattened; empty if all do.
     """
     n_agents = constant.n_agents
     n_arms = constant.n_arms
@@ -95,6 +123,7 @@ def play(
     rewards = current.rewards
     store = beliefs.store
     n_runs = (hi - lo) // n_agents
+    all_play = plays.size == 0
     column = 0
     # the first recorded round at or after t0
     while alone and recorded.times[column] < t0:
@@ -127,11 +156,19 @@ def play(
                 current.means, constant.parameter, arms, rewards,
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
-            update_rows(
-                store if constant.staged else rows, U64(4 if constant.staged else 2) * n_arms,
-                shared, constant.rates, arms, rewards, recorded.pulls, work.tally,
-                first, last, n_agents, n_arms,
-            )  # fmt: skip
+            updated = store if constant.staged else rows
+            width = U64(4 if constant.staged else 2) * n_arms
+            if all_play:
+                update_rows(
+                    updated, width, shared, constant.rates, arms, rewards, recorded.pulls,
+                    work.tally, first, last, n_agents, n_arms,
+                )  # fmt: skip
+            else:
+                update_playing_rows(
+                    updated, width, shared, constant.rates, arms, rewards, recorded.pulls,
+                    work.tally, first, last, n_agents, n_arms,
+                    plays, (t - t0) * U64(arms.size),
+                )  # fmt: skip
         if moved:
             flipped = not flipped
         if alone:

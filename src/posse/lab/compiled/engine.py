@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
+from posse.activity import PlayMasks
 from posse.algorithms import check_mass, subtract_forced_pulls
 from posse.lab.compiled import driver
 from posse.lab.compiled.jit import KERNELS, Kernel
@@ -58,6 +60,7 @@ MOVING_KERNELS = (
     "merge_push",
     "merge_push_failing",
 )
+ALL_PLAY = np.zeros(0, np.uint8)
 # Agent-steps between two updates of the progress bar, at which Ctrl-C takes effect.
 STEPS_PER_CALL = 2_000_000
 
@@ -106,9 +109,29 @@ class BlockState:
         self.current = RoundArrays(self.arms, self.pivots, self.rewards, self.eager, self.means)
         regret = self.regret.reshape(-1)
         self.recorded = RegretArrays(self.pulls, self.gaps, s.times, regret)
+        self._masks = None
+        if s.activity is not None:
+            self._masks = PlayMasks(s.activity, s.seed, self.runs, n_agents)
+            self._n_plays = [np.zeros((1, n_runs), np.int64)]
+
+    def draw_plays(self, n_rounds: int) -> NDArray[np.uint8]:
+        """Draw who plays in the next rounds: (n_rounds rows,); empty if all agents always play."""
+        if self._masks is None:
+            return ALL_PLAY
+        masks = self._masks.draw_rounds(n_rounds)
+        self._n_plays.append(np.einsum("trn->tr", masks, dtype=np.int64))
+        return masks.view(np.uint8).reshape(-1)
+
+    def count_plays(self) -> FloatArray:
+        """Count how often the average agent has played up to each recorded round: (R, len)."""
+        n_agents = self.simulation.network.n_agents
+        so_far = np.cumsum(np.concatenate(self._n_plays), axis=0)  # from round 0 on
+        return np.ascontiguousarray(so_far[self.simulation.times].T / n_agents)
 
     def to_block(self, recorded: dict[str, FloatArray]) -> Block:
         """Return the results in the caller's order of arms."""
+        if self._masks is not None:
+            recorded = recorded | {"plays": self.count_plays()}
         if self.plan.merge in PUSH_KERNELS.values():
             check_mass(self.store[-1])
         n_agents = self.simulation.network.n_agents
@@ -178,7 +201,10 @@ class Engine:
         starts = set(range(1, horizon + 1, rounds)) | {horizon + 1}
         pauses = {int(t) + 1 for t in self.simulation.times} if recorder.records_rounds else set()
         for t, following in pairwise(sorted(starts | pauses)):
-            rows.flipped = self.play_rows(rows, work, 0, n_rows, n_rows, t, following, alone=True)
+            plays = rows.draw_plays(following - t)
+            rows.flipped = self.play_rows(
+                rows, work, 0, n_rows, n_rows, t, following, plays, alone=True
+            )
             if following in pauses:
                 recorder.record_round(following - 1)
             advance(len(runs) * (following - t))
@@ -216,8 +242,11 @@ class Engine:
         columns = {int(t): column for column, t in enumerate(s.times)}
         recorder = BlockRecorder(self, rows)
         for t in range(1, s.horizon + 1):
+            plays = rows.draw_plays(1)
             futures = [
-                pool.submit(self.play_rows, rows, work, lo, hi, TILE_ROWS, t, t + 1, alone=False)
+                pool.submit(
+                    self.play_rows, rows, work, lo, hi, TILE_ROWS, t, t + 1, plays, alone=False
+                )
                 for work, (lo, hi) in zip(works, parts, strict=True)
             ]
             flipped = [future.result() for future in futures]
@@ -249,15 +278,20 @@ class Engine:
         tile: int,
         t: int,
         end: int,
+        plays: NDArray[np.uint8] = ALL_PLAY,
+        *,
         alone: bool,
     ) -> bool:
-        """Play rounds t to end - 1 of the rows lo to hi; returns whether buffers are swapped."""
+        """Play rounds t to end - 1 of the rows lo to hi; returns whether buffers are swapped.
+
+        plays: who plays in these rounds, see `BlockState.draw_plays`
+        """
         levels = choice_levels(self.simulation, t, end)
         return bool(
             driver.play(
                 *self.kernels,
                 self.arrays, rows.beliefs, rows.current, rows.recorded, work, self.constants,
-                levels, self.table, rows.flipped,
+                levels, self.table, plays, rows.flipped,
                 lo, hi, tile, rows.runs[0], t, end, alone,
             )
         )  # fmt: skip

@@ -20,6 +20,9 @@ FLOATS = types.float64[::1]
 COUNTS = types.int32[::1]
 TALLY = types.int64[::1]
 
+# The arm of an agent that did not play in the last round (`posse.activity`).
+IDLE = np.uint32(0xFFFFFFFF)
+
 # Arguments that every role takes: where in the network, when, and with which random numbers.
 #   lo, hi       the rows (agents) of this tile; row = slot * n_agents + agent, slot = run - first
 #   n_agents, n_arms
@@ -75,7 +78,7 @@ class BeliefArrays(NamedTuple):
 class RoundArrays(NamedTuple):
     """The arms and rewards of the running round, and how each run samples."""
 
-    arms: Any  # (rows,)
+    arms: Any  # (rows,) of the last round until the choice; IDLE where an agent did not play
     pivots: Any  # (rows,) leading arms, where lazy sampling starts
     rewards: Any  # (rows + ROOM,)
     eager: Any  # (runs,) sampling modes
