@@ -205,6 +205,7 @@ class KernelPlan:
     # added to the count by one observation; (N,) if agents have different learning rates
     rate: float | FloatArray
     parameter: float  # of the rewards
+    fading: float = 1.0  # the weight of evidence one round later
     shared: bool = False  # whether all agents of a run share one belief
     unmixed: int = 0  # rounds without messages
     staged: bool = False  # whether observations wait in the store for the next stage
@@ -226,8 +227,6 @@ def missing_kernel(simulation: Simulation) -> str | None:
         return "contexts"
     if isinstance(simulation.bandit, Dataset | Environment):
         return f"bandit {type(simulation.bandit).__name__}"
-    if simulation.bandit.drift is not None:
-        return f"drift {type(simulation.bandit.drift).__name__}"
     if simulation.bandit.delay is not None:
         return "delay"
     algorithm: Any = simulation.algorithm
@@ -249,9 +248,6 @@ def missing_kernel(simulation: Simulation) -> str | None:
         return (
             "keep='beliefs' of an algorithm without them" if "beliefs" in simulation.keep else None
         )
-    # kernels add evidence at a constant rate, without discounting
-    if algorithm.half_life is not None:
-        return "half_life"
     if type(algorithm.policy) not in POLICY_KERNELS:
         return f"policy {type(algorithm.policy).__name__}"
     if posterior_kernel(type(simulation.model)) is None:
@@ -329,6 +325,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         "posterior": posterior,
         "prior": (float(count), float(total)),
         "rate": rate * weight,
+        "fading": algorithm.discount_factor,
         "shared": shared,
         "store_width": store,
         "ignores_weights": ignores_weights,
