@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from posse import rules, validation
+from posse.bandits import Environment
 from posse.lab import plots
 from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
@@ -177,6 +178,8 @@ def plan_sweep(
         raise ValueError(
             f"folder must be the path of a folder, got {validation.format_value(folder)}"
         )
+    if isinstance(experiment.bandit, Environment) and experiment.bandit.means is None:
+        raise ValueError("experiment: a sweep compares regret, and the environment has no means")
     if runs is not None:
         experiment = dataclasses.replace(experiment, runs=runs)
     sweep_grid = grid if isinstance(grid, SweepGrid) else SweepGrid.from_mapping(grid)
@@ -419,6 +422,33 @@ class Sweep:
 
         figure_axes = views.draw_heat_map(self, x, y, algorithm, where, row, column)
         return figure_axes[0] if row is None and column is None else figure_axes
+
+    def significance(self, over: str | None = None) -> pd.DataFrame:
+        """Compare the values of one key in every cell of the others: the best, and those like it.
+
+        over: the key, or "algorithm"; by default the algorithms if there are several, else the
+              first key that changes them
+
+        A row for each problem and value: regret with its standard error, the verdict ("best",
+        "not told from the best", "worse", or "too few runs"), the difference to the best (paired
+        run by run) with its 95% interval, and its p-value after Holm's correction over all pairs
+        of the whole sweep.
+        """
+        from posse.lab.sweeps import significance as contests
+
+        return to_frame(contests.build_rows(contests.compute_significance(self, over)))
+
+    def to_latex(
+        self, over: str | None = None, *, caption: str | None = None, label: str | None = None
+    ) -> str:
+        """Write a table of regrets with their standard errors for LaTeX (package booktabs).
+
+        A row for each problem and a column for each value of `over`, as in `significance`. The
+        best is bold, and so are those not told from it. A caption or a label makes it a float.
+        """
+        from posse.lab.sweeps import significance as contests
+
+        return contests.format_latex(contests.compute_significance(self, over), caption, label)
 
     def report(self, folder: str | os.PathLike[str] | None = None) -> Path:
         """Write a page with figures, the table and all settings: index.html, and files beside it.
