@@ -169,6 +169,8 @@ def test_decisions_that_must_not_be_used_are_left_out():
     rows[5]["inactive"] = True
     for row in rows[:50]:
         row["silent"] = True
+    for row in rows[80:]:
+        row["closed"] = None
     log = offline.build_log(rows)
     assert len(log.played) == 100 - 20 - 6
     assert dict(log.left_out) == {
@@ -180,6 +182,16 @@ def test_decisions_that_must_not_be_used_are_left_out():
         "without propensities": 1,
     }
     assert len(offline.build_log(rows, window=0.0).played) == 94
+
+
+def test_a_site_whose_windows_have_all_closed_loses_only_its_youngest_decisions():
+    """What one site knows when it exports says nothing of a site that exported before."""
+    closed = [{**row, "site": "rome", "silent": True} for row in make_rows(4, 100, window=20.0)]
+    early = [{**row, "site": "oslo", "closed": None} for row in make_rows(5, 100)]
+    log = offline.build_log(closed)
+    assert log.left_out["younger than the reward window of 20 s"] == 0  # the last closed at 119
+    both = offline.build_log([*closed, *early], window=30.0)
+    assert both.left_out["younger than the reward window of 30 s"] == 10 + 30
 
 
 def test_the_log_says_where_it_does_not_know():

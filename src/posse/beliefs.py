@@ -41,7 +41,7 @@ def observe(
     arms: NDArray[np.integer] | int,  # (...)
     rewards: FloatArray | float,  # (...)
     family: Model,
-    learning_rate: float,
+    learning_rate: float | FloatArray,  # one, or one for each agent (N,)
     contexts: FloatArray | None = None,  # (..., d) or (..., K, d)
     acted_on: FloatArray | None = None,  # (D, ..., K)
 ) -> FloatArray:

@@ -32,7 +32,7 @@ def create_sketch(n_agents: int | tuple[int, ...], n_arms: int) -> FloatArray:
 def update_sketch(
     sketch: FloatArray,  # (1 + SIGNS, ..., K)
     arms: NDArray[np.integer],  # (...)
-    learning_rate: float,
+    learning_rate: float | FloatArray,  # one, or one for each agent (N,)
     randomness: Randomness,
 ) -> FloatArray:
     """Return a new sketch with each agent's pull and random signs; `beliefs.merge` merges it."""
@@ -45,8 +45,9 @@ def update_sketch(
     updated = sketch.copy()
     cells = updated.reshape(n_rows, -1)  # a view: (1 + SIGNS, agents * K)
     columns = np.arange(0, cells.shape[1], n_arms) + np.ravel(arms)
-    cells[0, columns] += learning_rate
-    cells[1:, columns] += learning_rate * signs.reshape(-1, n_rows - 1).T
+    rates = np.ravel(np.broadcast_to(learning_rate, arms.shape))  # (agents,)
+    cells[0, columns] += rates
+    cells[1:, columns] += rates * signs.reshape(-1, n_rows - 1).T
     return updated
 
 

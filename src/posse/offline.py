@@ -281,24 +281,36 @@ def _find_window(decisions: Sequence[Mapping[str, Any]], window: float | None) -
     """
     if window is not None:
         return window
-    newest = max(row["time"] for row in decisions)
+    ends = _find_ends(decisions)
     waits = [0.0]
     for row in decisions:
         if row.get("closed") is None:
             if row.get("assumed") is not None or row.get("reward") is not None:
-                waits.append(newest - row["time"])
+                waits.append(ends[row.get("site")] - row["time"])
         elif row.get("silent"):
             waits.append(row["closed"] - row["time"])
     return float(max(waits))
+
+
+def _find_ends(decisions: Iterable[Mapping[str, Any]]) -> dict[Any, float]:
+    """Return when the log of each site ends: the last time that it mentions.
+
+    Sites export at different times, and a decision that one of them closed says nothing of others.
+    """
+    ends: dict[Any, float] = {}
+    for row in decisions:
+        last = max(row["time"], row.get("closed") or row["time"])
+        ends[row.get("site")] = max(last, ends.get(row.get("site"), last))
+    return ends
 
 
 def _choose_usable(
     decisions: Sequence[Mapping[str, Any]], window: float
 ) -> tuple[list[Mapping[str, Any]], dict[str, int]]:
     """Return the decisions to use, and how many are left out for which reason."""
-    newest = max(row["time"] for row in decisions)
+    ends = _find_ends(decisions)
     left_out = {
-        f"younger than the reward window of {window:g} s": 0,
+        f"younger than the reward window of {window:.3g} s": 0,
         "without a reward": 0,
         "superseded": 0,
         "cancelled or never shown": 0,
@@ -315,7 +327,7 @@ def _choose_usable(
             reason = unseen
         elif row.get("holdout"):  # the control arm, played whatever the policy
             reason = holdout
-        elif row["time"] > newest - window:
+        elif row["time"] > ends[row.get("site")] - window:
             reason = young
         elif row.get("reward") is None:
             reason = unrewarded

@@ -216,10 +216,14 @@ export interface ErasureAnswer {
   log_emptied: boolean;
 }
 
-/** The visitor whose decisions are to be deleted. */
+/** The visitor whose decisions are to be deleted, or one decision; by and reason: for events. */
 export interface ErasureRequest {
-  /** the visitor's id, which gets the same arm at every agent */
-  visitor: string;
+  visitor?: string | null;
+  decision?: string | null;
+  /** who gives the command */
+  by?: string;
+  /** why */
+  reason?: string;
 }
 
 /** What is wrong, in one sentence. */

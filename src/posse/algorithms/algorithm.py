@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.families import Model
-from posse.networks import Network
+from posse.networks import Network, find_links_in_use, sum_by_receiver
 from posse.randomness import FloatArray, IntArray, Randomness
+
+# The arm of an agent that does not play in a round (`posse.activity`).
+IDLE = -1
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,26 @@ class Problem:
     family: Model
     network: Network
     n_runs: int = 1
+
+    @property
+    def senders_receivers(self) -> tuple[IntArray, IntArray]:
+        """Senders (C,) and receivers (C,) of all directed links, by ascending receiver.
+
+        They are the links of the graph of this run. Where links change from round to round,
+        `find_links_in_use` says which of them carry a message.
+        """
+        return self.network.senders_receivers
+
+    def find_links_in_use(self, weights: Any) -> NDArray[np.bool_]:
+        """Find which links carry a message by W(t), without a dense matrix: (R, C)."""
+        return find_links_in_use(weights, *self.senders_receivers, self.n_runs, self.n_agents)
+
+    def sum_by_receiver(self, values: FloatArray) -> FloatArray:
+        """Sum what arrives over the links at each agent: (..., C, K) -> (..., N, K).
+
+        values: of each link, in the order of `senders_receivers`; 0 where nothing is sent.
+        """
+        return sum_by_receiver(values, self.senders_receivers[1], self.n_agents)
 
 
 @dataclass(frozen=True)
@@ -57,7 +80,8 @@ class Algorithm(Protocol):
     operator the network draws; `posse.networks.as_matrix` returns its entries.
 
     Optional: `numbers_sent(state, t, links)` returns how many numbers all agents together send in
-    round t, (R,), given how many directed links (i receives from j) W(t) uses in each run, (R,).
+    round t, (R,), given how many directed links (i receives from j) W(t) uses in each run, (R,); or
+    how many are sent over each link of `Problem.senders_receivers`, (R, C).
     It is called after `learn` of the round, with the new state. All algorithms but DPE2, ComEx,
     CoopSE, and flooding on a network that changes, need only the state that `init` returned.
 
@@ -69,9 +93,9 @@ class Algorithm(Protocol):
     algorithm without this argument is refused there, unless it has a plain family of its own.
 
     Optional: `learn_delayed(state, arms, arrivals, weights)` replaces `learn` for bandits with
-    delayed rewards (`posse.Bandit.delayed`): arms (R, N) are the arms played in this round,
-    `arrivals` (`ArrivedRewards`) the rewards that arrive in it. An algorithm without it is refused
-    there.
+    delayed rewards (`posse.Bandit.delayed`), and where agents sleep (`posse.activity`): arms (R, N)
+    are the arms played in this round, IDLE (-1) for an agent that does not play; `arrivals`
+    (`ArrivedRewards`) are the rewards that arrive in it. An algorithm without it is refused there.
     """
 
     name: ClassVar[str]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs, policies, validation
-from posse.algorithms.algorithm import ArrivedRewards, Problem
+from posse.algorithms.algorithm import IDLE, ArrivedRewards, Problem
 from posse.families import Model, get_optional, is_contextual, require_plain_family
 from posse.policies import Policy, ThompsonSampling
 from posse.randomness import FloatArray, Randomness
@@ -28,7 +28,7 @@ class BayesianState:
     belief: FloatArray  # (D, R, N, K), or (D, R, N, 1) if all arms share one theta
     family: Model
     horizon: int
-    learning_rate: float
+    learning_rate: float | FloatArray  # one for all agents, or (N,)
     lowest_reward: float = field(default=-math.inf, kw_only=True)  # of the bandit
     # Algorithm 1 with open="count": the belief before `clip_to_attainable`, which is what agents
     # exchange. Clipping it in place would count corrections twice once they have mixed.
@@ -70,8 +70,8 @@ class BayesianAlgorithm:
         """Return the version with Thompson Sampling, for the law tests."""
         return cls(ThompsonSampling())
 
-    def resolve_learning_rate(self, problem: Problem) -> float:
-        """Return the learning rate of the tempered update; 1 is Bayes' rule."""
+    def resolve_learning_rate(self, problem: Problem) -> float | FloatArray:
+        """Return the learning rate of the tempered update, or (N,) rates; 1 is Bayes' rule."""
         return 1.0
 
     def init(self, problem: Problem) -> BayesianState:
@@ -173,7 +173,7 @@ class TimedAlgorithm(BayesianAlgorithm):
             statistics = statistics * self.discount_factor**arrivals.age
         if assumed_statistic is not None:
             # pulls of this round without a reward are open: they count as the lowest reward now
-            still_open = np.ones(arms.size, dtype=bool)
+            still_open = np.ravel(arms) != IDLE
             still_open[of_agents[~late]] = False
             opened = (np.arange(arms.size) * n_arms + np.ravel(arms))[still_open]
             at_start = np.broadcast_to(
@@ -197,7 +197,7 @@ class TimedAlgorithm(BayesianAlgorithm):
         state: BayesianState,
         arms: NDArray[np.intp],
         arrivals: ArrivedRewards,
-        learning_rate: float,
+        learning_rate: float | FloatArray,
         base: FloatArray | None = None,
     ) -> FloatArray:
         """Return new beliefs (D, R, N, K) after a round of delayed rewards, before any message.
@@ -212,7 +212,9 @@ class TimedAlgorithm(BayesianAlgorithm):
         # a copy, since the shared belief of `Centralized` is a read-only view
         updated = discounted.copy()
         rows = updated.reshape(len(updated), -1)
-        for row, added in zip(rows, learning_rate * statistics, strict=True):
+        n_agents, n_arms = updated.shape[-2:]
+        rates = np.broadcast_to(learning_rate, n_agents)[cells // n_arms % n_agents]  # (m,)
+        for row, added in zip(rows, rates * statistics, strict=True):
             np.add.at(row, cells, added)  # several rewards of one arm may arrive in one round
         return updated
 

@@ -20,8 +20,9 @@ class Decentralized(TimedAlgorithm):
 
     policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
     family: the reward model of the agents, with its prior; None takes the bandit's own.
-    learning_rate: the weight of one reward in the update; None is N (Theorem 1), with which beliefs
-    that have mixed count every reward once.
+    learning_rate: the weight of one reward in the update: a number, or one for each agent; None is
+    N (Theorem 1), with which beliefs that have mixed count every reward once. With a number for
+    each agent, a reward of agent i counts learning_rate[i] / N times.
     half_life: rounds after which evidence counts half, for non-stationary means; None: no discount.
     open: how a pull counts until its delayed reward arrives: "wait" (the same as None) ignores it;
     "count" counts it as the lowest reward and corrects it later, for feeds of successes only.
@@ -33,16 +34,30 @@ learning_rate=1.0)
 
     name: ClassVar[str] = "decentralized"
 
-    learning_rate: float | None = None
+    learning_rate: float | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.learning_rate is not None:
-            validation.validate_number("learning_rate", self.learning_rate, above=0)
+        rate: Any = self.learning_rate
+        if isinstance(rate, list | tuple | np.ndarray):
+            rates = [validation.validate_number("learning_rate", item, above=0) for item in rate]
+            object.__setattr__(self, "learning_rate", tuple(rates))
+        elif rate is not None:
+            validation.validate_number("learning_rate", rate, above=0)
 
-    def resolve_learning_rate(self, problem: Problem) -> float:
-        """Return the learning rate given, or N."""
+    def resolve_learning_rate(self, problem: Problem) -> float | FloatArray:
+        """Return the learning rate given, as an array (N,) if agents differ, or N."""
+        if isinstance(self.learning_rate, tuple):
+            return np.array(self.learning_rate)
         return problem.n_agents if self.learning_rate is None else self.learning_rate
+
+    def check_problem(self, problem: Problem) -> None:
+        """Refuse learning rates of another number of agents."""
+        if isinstance(self.learning_rate, tuple) and len(self.learning_rate) != problem.n_agents:
+            raise ValueError(
+                f"learning_rate must be one number, or one for each of the {problem.n_agents} "
+                f"agents, got {len(self.learning_rate)} numbers"
+            )
 
     def learn(
         self,

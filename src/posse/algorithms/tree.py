@@ -16,16 +16,7 @@ from numpy.typing import NDArray
 from posse import beliefs
 from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
-from posse.networks import (
-    Gossip,
-    Network,
-    SparseRuns,
-    SparseWeights,
-    Static,
-    UniformWeights,
-    as_matrix,
-    spanning_tree,
-)
+from posse.networks import Gossip, Network, Static, find_links_in_use, spanning_tree
 from posse.randomness import FloatArray, IntArray
 
 
@@ -57,23 +48,7 @@ class Channels:
 
     def find_active(self, weights: Any, n_runs: int) -> NDArray[np.bool_]:
         """Find the channels that carry a message by W(t): (R, C)."""
-        n_agents = len(self.starts)
-        link_weights: FloatArray
-        if isinstance(weights, UniformWeights):
-            return np.ones((n_runs, len(self.receiver)), dtype=bool)
-        # the runs are blocks on the diagonal of one sparse matrix
-        if isinstance(weights, SparseRuns):
-            first = np.arange(0, n_runs * n_agents, n_agents)[:, None]
-            rows, columns = np.broadcast_arrays(first + self.receiver, first + self.sender)
-            link_weights = np.asarray(weights.blocks[rows.ravel(), columns.ravel()]).reshape(
-                rows.shape
-            )
-        elif isinstance(weights, SparseWeights) or hasattr(weights, "tocsr"):
-            matrix = weights.weights if isinstance(weights, SparseWeights) else weights.tocsr()
-            link_weights = np.asarray(matrix[self.receiver, self.sender]).reshape(1, -1)
-        else:
-            link_weights = as_matrix(weights, n_agents, n_runs)[..., self.receiver, self.sender]
-        return np.broadcast_to(link_weights > 0, (n_runs, len(self.receiver)))
+        return find_links_in_use(weights, self.sender, self.receiver, n_runs, len(self.starts))
 
 
 @dataclass(frozen=True)

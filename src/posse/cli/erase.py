@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from posse.cli.common import UserError
-from posse.cli.operators import Experiment, TokenFile, Verify, call_agent
+from posse.cli.operators import By, Experiment, Reason, TokenFile, Verify, call_agent
 
 if TYPE_CHECKING:
     from posse.live.client import Client
@@ -16,7 +16,7 @@ EXAMPLES = """Examples:
 
 posse erase http://127.0.0.1:8700 --decision visit-1
 
-posse erase http://127.0.0.1:8700 http://127.0.0.1:8701 --visitor u-17 --experiment checkout"""
+posse erase http://127.0.0.1:8700 http://127.0.0.1:8701 --visitor u-17 --by Ada --reason letter"""
 
 LOG_NOT_EMPTIED = (
     "{url}: erased from the store, but not yet from its log, because another program (an export?) "
@@ -28,6 +28,8 @@ def erase(
     urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Addresses of the agents.")],
     decision: Annotated[str | None, typer.Option(help="The id of one decision.")] = None,
     visitor: Annotated[str | None, typer.Option(help="The visitor: all decisions for it.")] = None,
+    by: By = "",
+    reason: Reason = "",
     experiment: Experiment = None,
     token_file: TokenFile = None,
     verify: Verify = None,
@@ -45,7 +47,7 @@ def erase(
     for url in urls:
         answer = call_agent(
             url,
-            lambda client: _try_erase(client, decision, visitor or ""),
+            lambda client: _try_erase(client, decision, visitor or "", by, reason),
             *(experiment, token_file, verify),
         )
         erased += answer["erased"]
@@ -61,11 +63,15 @@ def erase(
         raise UserError(f"no agent named has a {what}: check the name, or its age")
 
 
-def _try_erase(client: Client, decision: str | None, visitor: str) -> dict[str, Any]:
+def _try_erase(
+    client: Client, decision: str | None, visitor: str, by: str, reason: str
+) -> dict[str, Any]:
     """Erase a decision, or all for a visitor, at one agent, which may have none."""
     from posse.live.store import Unknown
 
     try:
-        return client.erase_visitor(visitor) if decision is None else client.erase(decision)
+        if decision is None:
+            return client.erase_visitor(visitor, by=by, reason=reason)
+        return client.erase(decision, by=by, reason=reason)
     except Unknown:
         return {"erased": 0, "log_emptied": True}

@@ -208,6 +208,26 @@ class Network:
         return self.topology.edges
 
     @functools.cached_property
+    def senders_receivers(self) -> tuple[IntArray, IntArray]:
+        """Senders (C,) and receivers (C,) of all directed links, by ascending receiver; read-only.
+
+        An undirected link is two directed ones. The links of a matrix W are those with W_ij > 0,
+        from agent j to agent i.
+        """
+        if isinstance(self.rule, Matrix):
+            entries = self.rule.to_csr().tocoo()
+            is_link = (entries.row != entries.col) & (entries.data > 0)
+            ends = np.stack([entries.col[is_link], entries.row[is_link]], axis=1)
+        elif self.is_directed:
+            ends = self.edges
+        else:
+            ends = np.concatenate([self.edges, self.edges[:, ::-1]])
+        senders, receivers = ends[np.lexsort((ends[:, 0], ends[:, 1]))].astype(np.int64).T.copy()
+        senders.setflags(write=False)
+        receivers.setflags(write=False)
+        return senders, receivers
+
+    @functools.cached_property
     def degrees(self) -> IntArray:
         """The number of neighbours of each agent, (N,); if directed, of its receivers."""
         return rules.count_degrees(self.topology)

@@ -177,6 +177,55 @@ def count_links_in_use(weights: Any, n_runs: int, n_agents: int | None = None) -
     return np.broadcast_to(np.asarray(used, dtype=np.int64), (n_runs,))
 
 
+def find_links_in_use(
+    weights: Any,  # W(t)
+    senders: IntArray,  # (C,)
+    receivers: IntArray,  # (C,)
+    n_runs: int,
+    n_agents: int,
+) -> NDArray[np.bool_]:
+    """Find which directed links carry a message by W(t), W(t)_(receiver, sender) > 0: (R, C).
+
+    Sparse weights stay sparse, so that the cost grows with the links and not with N^2.
+    """
+    shape = (n_runs, len(senders))
+    in_use: NDArray[np.bool_]
+    if isinstance(weights, UniformWeights):
+        in_use = np.ones(shape, dtype=bool)
+    elif isinstance(weights, SparseRuns):
+        # the runs are blocks on the diagonal of one sparse matrix
+        first = np.arange(0, n_runs * n_agents, n_agents)[:, None]
+        rows, columns = np.broadcast_arrays(first + receivers, first + senders)
+        entries = np.asarray(weights.blocks[rows.ravel(), columns.ravel()])
+        in_use = entries.reshape(shape) > 0
+    elif isinstance(weights, SparseWeights) or hasattr(weights, "tocsr"):
+        matrix = weights.weights if isinstance(weights, SparseWeights) else weights.tocsr()
+        in_use = np.asarray(matrix[receivers, senders]).reshape(1, -1) > 0
+    elif isinstance(weights, GossipPairs):
+        first, second = weights.first[:, None], weights.second[:, None]
+        in_use = (senders == first) & (receivers == second)
+        in_use |= (senders == second) & (receivers == first)
+    elif isinstance(weights, GossipPush):
+        in_use = (senders == weights.sender[:, None]) & (receivers == weights.receiver[:, None])
+    else:
+        in_use = as_matrix(weights, n_agents, n_runs)[..., receivers, senders] > 0
+    return np.broadcast_to(in_use, shape)
+
+
+def sum_by_receiver(values: FloatArray, receivers: IntArray, n_agents: int) -> FloatArray:
+    """Sum what arrives over the links at each agent: (..., C, K) -> (..., N, K).
+
+    receivers: (C,) of the links, ascending.
+    """
+    starts = np.searchsorted(receivers, np.arange(n_agents))
+    # an agent without incoming links has the start of the next one, and the sum 0
+    receives = np.diff(starts, append=len(receivers)) > 0
+    sums = np.zeros((*values.shape[:-2], n_agents, values.shape[-1]))
+    if receives.any():
+        sums[..., receives, :] = np.add.reduceat(values, starts[receives], axis=-2)
+    return sums
+
+
 def _find_off_diagonal(
     weights: csr_array[Any, tuple[int, int]],
 ) -> tuple[IntArray, NDArray[np.bool_]]:

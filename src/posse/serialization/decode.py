@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from posse import algorithms
+from posse.activity import ACTIVITIES, Activity
 from posse.algorithms import ALGORITHMS, Algorithm
 from posse.bandits import (
     CONTEXTS,
@@ -73,6 +74,11 @@ def _decode_theta(data: Any) -> Any:
     return _decode_entry(WEIGHTS, data) if isinstance(data, str | Mapping) else data
 
 
+def _decode_learning_rate(data: Any) -> Any:
+    """Decode a learning rate: one number, or a list with one for each agent."""
+    return data if isinstance(data, list | tuple) else _DECODER.decode_value(float | None, data)
+
+
 def _decode_bandit(data: Any) -> AnyBandit:
     """Decode a bandit; `site_sd` makes its means SiteMeans, `contexts` makes it contextual."""
     settings = dict(validate_table(data))
@@ -101,6 +107,7 @@ _DECODER = Decoder(
         Model | None: partial(_decode_entry, FAMILIES | VARIATIONAL | CONTEXTUAL),
         Policy: partial(_decode_entry, POLICIES),
         Algorithm: partial(_decode_entry, ALGORITHMS | algorithms.CONTEXTUAL),
+        Activity | None: partial(_decode_entry, ACTIVITIES),
         Network: _decode_network,
         Bandit: _decode_bandit,
         AnyBandit: _decode_bandit,
@@ -112,5 +119,6 @@ _DECODER = Decoder(
         (ContextualBandit, "contexts"): _decode_contexts,
         (ContextualBandit, "theta"): _decode_theta,
         (ContextualBandit, "delay"): _decode_delay,
+        (algorithms.Decentralized, "learning_rate"): _decode_learning_rate,
     }
 )

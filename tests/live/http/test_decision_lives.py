@@ -88,8 +88,28 @@ def test_erase_a_visitor(http, counting):
     assert ask(http, "/v1/erasures", {"visitor": "u-17"}) == {"erased": 2, "log_emptied": True}
     assert ask(http, "/v1/erasures", {"visitor": "u-17"}) == {"erased": 0, "log_emptied": True}
     assert pulls(counting) == 1
-    for wrong in ({}, {"visitor": ""}, {"visitor": 3}, {"visitor": "x" * 1001}, {"decision": "a"}):
+    either = {"visitor": "u-18", "decision": "a"}
+    for wrong in ({}, either, {"visitor": ""}, {"visitor": 3}, {"visitor": "x" * 1001}):
         refused(http.post("/v1/erasures", json=wrong), 422)
+    refused(http.post("/v1/erasures", json={"decision": "a"}), 404, "there is no decision 'a'")
+    assert pulls(counting) == 1
+
+
+def test_events_keep_who_wanted_an_erasure_and_why_but_no_visitor(http):
+    for visitor in ("u-17", "u-17", "u-18", "u-19"):
+        ask(http, "/v1/decisions", {"visitor": visitor, "decision": None})
+    ask(http, "/v1/decisions", {"decision": "one"})
+    ask(http, "/v1/erasures", {"visitor": "u-17", "by": "Ada", "reason": "a letter"})
+    ask(http, "/v1/erasures", {"visitor": "u-18", "by": "Ada"})
+    ask(http, "/v1/erasures", {"decision": "one", "reason": "a test"})
+    ask(http, "/v1/erasures", {"visitor": "u-19"})  # nobody says who
+    ask(http, "/v1/erasures", {"visitor": "u-20", "by": "Ada"})  # there is none
+    events = [event["text"] for event in http.get("/v1/events").json()["events"]]
+    assert events == [
+        "2 decisions were erased (Ada: a letter)",
+        "1 decision was erased (Ada)",
+        "1 decision was erased (a test)",
+    ]
 
 
 @pytest.mark.parametrize("transition", ["activate", "cancel"])

@@ -203,8 +203,10 @@ class KernelPlan:
     draw_rewards: str
     posterior: str  # its name; empty for algorithms without beliefs
     prior: tuple[float, float]  # (count, total)
-    rate: float  # added to the count by one observation
+    # added to the count by one observation; (N,) if agents have different learning rates
+    rate: float | FloatArray
     parameter: float  # of the rewards
+    fading: float = 1.0  # the weight of evidence one round later
     shared: bool = False  # whether all agents of a run share one belief
     unmixed: int = 0  # rounds without messages
     staged: bool = False  # whether observations wait in the store for the next stage
@@ -225,8 +227,6 @@ def missing_kernel(simulation: Simulation) -> str | None:
             return f"keep={name!r}"
     if isinstance(simulation.bandit, ContextualBandit):
         return "contexts"
-    if simulation.bandit.drift is not None:
-        return f"drift {type(simulation.bandit.drift).__name__}"
     if simulation.bandit.delay is not None:
         return "delay"
     algorithm: Any = simulation.algorithm
@@ -248,9 +248,6 @@ def missing_kernel(simulation: Simulation) -> str | None:
         return (
             "keep='beliefs' of an algorithm without them" if "beliefs" in simulation.keep else None
         )
-    # kernels add evidence at a constant rate, without discounting
-    if getattr(algorithm, "half_life", None) is not None:
-        return "half_life"
     if type(algorithm.policy) not in POLICY_KERNELS:
         return f"policy {type(algorithm.policy).__name__}"
     if posterior_kernel(type(simulation.model)) is None:
@@ -333,6 +330,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         "posterior": posterior,
         "prior": (float(count), float(total)),
         "rate": rate * weight,
+        "fading": getattr(algorithm, "discount_factor", 1.0),  # PartialPooling has no half-life
         "shared": shared,
         "store_width": store,
         "ignores_weights": ignores_weights,

@@ -86,17 +86,21 @@ def get_decision(decision: Decision | str) -> Call[dict[str, Any]]:
     return dict((yield "GET", path, None))
 
 
-def erase_decision(decision: Decision | str) -> Call[dict[str, Any]]:
+def erase_decision(
+    decision: Decision | str, by: str = "", reason: str = ""
+) -> Call[dict[str, Any]]:
     """Delete a decision from the store of the agent."""
     path = _decision_path(decision)
     if not path:
         raise Unknown(UNRECORDED)
-    return dict((yield "DELETE", path, None))
+    id_ = decision if isinstance(decision, str) else decision.id
+    return dict((yield "POST", "/erasures", {"decision": id_, "by": by, "reason": reason}))
 
 
-def erase_visitor(visitor: str) -> Call[dict[str, Any]]:
+def erase_visitor(visitor: str, by: str = "", reason: str = "") -> Call[dict[str, Any]]:
     """Delete all decisions for a visitor from the store of the agent."""
-    return dict((yield "POST", "/erasures", {"visitor": validate_text("visitor", visitor)}))
+    body = {"visitor": validate_text("visitor", visitor), "by": by, "reason": reason}
+    return dict((yield "POST", "/erasures", body))
 
 
 def pull_arms(

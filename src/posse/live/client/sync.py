@@ -162,18 +162,18 @@ class Client:
         resolved = self._fallback.resolve_decision(decision)
         return self._run_call(calls.get_decision(resolved))
 
-    def erase(self, decision: Decision | str) -> dict[str, Any]:
+    def erase(self, decision: Decision | str, *, by: str = "", reason: str = "") -> dict[str, Any]:
         """Delete a decision from the store of the agent; sums of closed decisions stay.
 
         An open one is cancelled first. `log_emptied` is false if another program was reading the
-        store: then its log still has the decision.
+        store: then its log still has the decision. by, reason: who wants it and why, for events.
         """
         resolved = self._fallback.resolve_decision(decision)
-        return self._run_call(calls.erase_decision(resolved))
+        return self._run_call(calls.erase_decision(resolved, by, reason))
 
-    def erase_visitor(self, visitor: str) -> dict[str, Any]:
+    def erase_visitor(self, visitor: str, *, by: str = "", reason: str = "") -> dict[str, Any]:
         """Delete all decisions for a visitor from the store of the agent, as `erase` does."""
-        return self._run_call(calls.erase_visitor(visitor))
+        return self._run_call(calls.erase_visitor(visitor, by, reason))
 
     def arms(self, context: Context | None = None) -> dict[str, dict[str, float]]:
         """Get the estimate of every arm: on average, or at a context, which may omit fields."""

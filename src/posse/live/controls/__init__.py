@@ -9,3 +9,4 @@ from posse.live.controls.records import LONGEST_NAME as LONGEST_NAME
 from posse.live.controls.records import LONGEST_REASON as LONGEST_REASON
 from posse.live.controls.records import ONE_LINE as ONE_LINE
 from posse.live.controls.records import ControlsAnswer as ControlsAnswer
+from posse.live.controls.records import describe_person as describe_person

@@ -18,6 +18,12 @@ LONGEST_REASON = 300
 ONE_LINE = r"[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*"
 
 
+def describe_person(by: str, reason: str) -> str:
+    """Say who gave a command and why, in brackets, for the end of a sentence."""
+    stated = ": ".join(text for text in (by, reason) if text)
+    return f" ({stated})" if stated else ""
+
+
 @dataclass(frozen=True)
 class Control:
     """One version of the controls: one arm pinned ("": none), some paused (sorted).
@@ -58,8 +64,7 @@ class Control:
     @property
     def note(self) -> str:
         """Who gave the last command and why, in brackets, for the end of a sentence."""
-        stated = ": ".join(text for text in (self.by, self.reason) if text)
-        return f" ({stated})" if stated else ""
+        return describe_person(self.by, self.reason)
 
     @property
     def content(self) -> bytes:

@@ -159,7 +159,7 @@ def round_losses(losses: FloatArray) -> Numbers:
 
 Kind = Literal[
     "restart", "arm", "pin", "pause", "resume", "forget", "partition",
-    "late", "superseded", "sites", "settings", "verdict", "guardrail",
+    "late", "superseded", "sites", "settings", "verdict", "guardrail", "erase",
 ]  # fmt: skip
 START = "start"  # the durable record of the time when the experiment started
 MAX_SECONDS_TO_HEAR = 600.0  # all neighbours after the first point, to know whether it is the start

@@ -200,8 +200,15 @@ def erase_decision(experiment: LiveExperiment, decision: str) -> Any:
 
 
 def erase_visitor(experiment: LiveExperiment, body: ErasureRequest) -> Any:
-    """Delete all decisions for a visitor from the store and its log."""
-    erased, log_emptied = experiment.erase_visitor(body.visitor)
+    """Delete all decisions for a visitor, or one decision, from the store and its log."""
+    if body.visitor is not None and body.decision is None:
+        erased, log_emptied = experiment.erase_visitor(body.visitor)
+    elif body.decision is not None and body.visitor is None:
+        erased = 1
+        log_emptied = experiment.erase_decision(body.decision)
+    else:
+        raise ValueError("name what to erase: either a visitor or a decision")
+    experiment.note_erasure(erased, body.by, body.reason)
     return ErasureAnswer(erased, log_emptied)
 
 

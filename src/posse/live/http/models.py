@@ -113,9 +113,12 @@ class EventsAnswer(Struct):
 
 
 class ErasureRequest(Struct, forbid_unknown_fields=True):
-    """The visitor whose decisions are to be deleted."""
+    """The visitor whose decisions are to be deleted, or one decision; by and reason: for events."""
 
-    visitor: Visitor
+    visitor: Visitor | None = None
+    decision: Id | None = None
+    by: Person = ""
+    reason: Reason = ""
 
 
 class EmptyRequest(Struct, forbid_unknown_fields=True):

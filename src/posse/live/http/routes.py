@@ -95,7 +95,7 @@ ROUTES = (
     ),
     Route(
         "POST", "/v1/erasures", "erase_visitor",
-        "Delete all decisions for a visitor, as DELETE deletes one.",
+        "Delete all decisions for a visitor, or one, as DELETE does; events keep by and reason.",
         models.ErasureAnswer, models.ErasureRequest, (503,), True, view=handlers.erase_visitor,
     ),
     Route(
