@@ -18,7 +18,6 @@ from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.kernels import push_sum, thompson
 from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import ROOM, U64, key_of
-from posse.lab.compiled.posteriors import POSTERIORS
 from posse.lab.compiled.recorder import BlockRecorder
 from posse.lab.compiled.records import (
     BeliefArrays,
@@ -32,6 +31,7 @@ from posse.lab.compiled.registry import (
     KernelPlan,
     choice_levels,
     choice_table,
+    contest_worth,
     missing_kernel,
     plan_kernels,
 )
@@ -187,7 +187,7 @@ class Engine:
         self.table = choice_table(simulation, self.plan)
         # compiled here, or read from the cache on disk
         self.kernels = [KERNELS[name].dispatcher for name in _kernel_names(self.plan)]
-        self.worth = POSTERIORS[self.plan.posterior].worth if self.plan.posterior else 1
+        self.worth = contest_worth(self.plan)
         self.key = key_of(simulation.seed)
         self.constants = PlayConstants(
             self.plan.shared,
@@ -324,7 +324,7 @@ class Engine:
 
         plays: who plays in these rounds, see `BlockState.draw_plays`
         """
-        levels = choice_levels(self.simulation, t, end)
+        levels = choice_levels(self.simulation, self.plan, t, end)
         return bool(
             driver.play(
                 *self.kernels,
