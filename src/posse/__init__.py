@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from posse.algorithms import Decentralized as Decentralized
     from posse.algorithms import DiscountedUCB as DiscountedUCB
     from posse.algorithms import DistUCB as DistUCB
+    from posse.algorithms import EventTriggered as EventTriggered
     from posse.algorithms import FedLinUCB as FedLinUCB
     from posse.algorithms import Flooding as Flooding
     from posse.algorithms import FollowYourLeader as FollowYourLeader
@@ -126,6 +127,7 @@ _ORIGIN = {
     "TopTwo": "posse.policies",
     "Uniform": "posse.policies",
     "PushSum": "posse.algorithms",
+    "EventTriggered": "posse.algorithms",
     "Tree": "posse.algorithms",
     "Experiment": "posse.lab.experiments",
     "calibrate": "posse.effective_samples",

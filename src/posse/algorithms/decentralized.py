@@ -70,18 +70,25 @@ learning_rate=1.0)
         """Update (eq. `posterior_update`), then merge (eq. `merge_posteriors`)."""
         faded = self._discount_belief(state)
         updated = beliefs.observe(faded, arms, rewards, state.family, state.learning_rate, contexts)
-        return state.with_belief(beliefs.merge(updated, weights))
+        return self._merge_beliefs(state, updated, weights)
 
     def learn_delayed(
         self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> BayesianState:
         """Update with delayed rewards, then merge; a correction is tempered like its pull."""
         updated = self._observe_delayed(state, arms, arrivals, state.learning_rate)
-        merged = beliefs.merge(updated, weights)
+        after = self._merge_beliefs(state, updated, weights)
         # without counted pulls there are no corrections, so the belief needs no clipping
         if self.open != "count":
-            return state.with_belief(merged)
-        return replace(state, belief=clip_to_attainable(merged, state.family), unclipped=merged)
+            return after
+        clipped = clip_to_attainable(after.belief, state.family)
+        return replace(after, belief=clipped, unclipped=after.belief)
+
+    def _merge_beliefs(
+        self, state: BayesianState, updated: FloatArray, weights: Any
+    ) -> BayesianState:
+        """Return the state whose belief is the updated one, (D, R, N, K), after the messages."""
+        return state.with_belief(beliefs.merge(updated, weights))
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
         """Count the D K natural parameters of an agent over every link in use: (R,)."""
