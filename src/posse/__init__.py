@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from posse.policies import ThompsonSampling as ThompsonSampling
     from posse.policies import TopTwo as TopTwo
     from posse.policies import Uniform as Uniform
+    from posse.rejection_replay import replay as replay
     from posse.stopping import Verdict as Verdict
     from posse.stopping import verdict as verdict
     from posse.summary import summarise as summarise
@@ -145,6 +146,7 @@ _ORIGIN = {
     "write_sweep": "posse.lab.sweeps.files",
     "write_experiment": "posse.lab.experiments",
     "Verdict": "posse.stopping",
+    "replay": "posse.rejection_replay",
     "summarise": "posse.summary",
     "verdict": "posse.stopping",
 }
