@@ -30,6 +30,7 @@ from plain_numpy import (
     failing_complete,
     gaussian_thompson,
 )
+from worlds import world_rows
 
 import posse
 from posse.algorithms.rivals.coop_ucb import mixing_errors
@@ -238,6 +239,7 @@ def main() -> None:
         contested_rows(options.rounds),
         beyond_rows(options.rounds),
         context_rows(options.rounds),
+        world_rows(options.rounds),
     ):
         table.append(row)
         print(show(row), flush=True)
