@@ -20,7 +20,6 @@ from posse.lab.compiled.kernels import push_sum, thompson
 from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.pending_rewards import LOST, PendingRewards
 from posse.lab.compiled.philox import ROOM, U64, key_of
-from posse.lab.compiled.posteriors import POSTERIORS
 from posse.lab.compiled.recorder import BlockRecorder
 from posse.lab.compiled.records import (
     BeliefArrays,
@@ -34,6 +33,7 @@ from posse.lab.compiled.registry import (
     KernelPlan,
     choice_levels,
     choice_table,
+    contest_worth,
     missing_kernel,
     plan_kernels,
 )
@@ -212,7 +212,7 @@ class Engine:
         self.table = choice_table(simulation, self.plan)
         # compiled here, or read from the cache on disk
         self.kernels = [KERNELS[name].dispatcher for name in _kernel_names(self.plan)]
-        self.worth = POSTERIORS[self.plan.posterior].worth if self.plan.posterior else 1
+        self.worth = contest_worth(self.plan)
         self.key = key_of(simulation.seed)
         self.constants = PlayConstants(
             self.plan.shared,
@@ -376,7 +376,7 @@ class Engine:
 
         plays: who plays in these rounds, see `BlockState.draw_plays`
         """
-        levels = choice_levels(self.simulation, t, end)
+        levels = choice_levels(self.simulation, self.plan, t, end)
         pending = queue.arrays
         if self.plan.delayed:
             waits = rows.current.waits.reshape(end - t, -1)

@@ -20,7 +20,7 @@ from posse.algorithms import (
     divergence_kind,
     noise_scale,
 )
-from posse.bandits import ContextualBandit
+from posse.bandits import ContextualBandit, Dataset, Environment
 from posse.families import Gaussian, require_plain_family
 from posse.lab.simulation import Simulation
 from posse.networks import DEFAULT_RULE, Gossip, LinkFailure, Matrix, Network, Static
@@ -229,6 +229,8 @@ def missing_kernel(simulation: Simulation) -> str | None:
             return f"keep={name!r}"
     if isinstance(simulation.bandit, ContextualBandit):
         return "contexts"
+    if isinstance(simulation.bandit, Dataset | Environment):
+        return f"bandit {type(simulation.bandit).__name__}"
     algorithm: Any = simulation.algorithm
     if type(algorithm) not in COMPILED_ALGORITHMS:
         return f"algorithm {type(algorithm).__name__}"
@@ -418,10 +420,27 @@ def _plan_rival(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def choice_levels(simulation: Simulation, t: int, end: int) -> Any:
-    """Return the level of the choice for each of the rounds t to end - 1: (end - t,)."""
-    from posse.lab.compiled.kernels.thompson import OUTRIGHT
+def _outright_level(plan: KernelPlan) -> float:
+    """Return the bound of an arm's tail above which Thompson Sampling draws the arm outright."""
+    from posse.lab.compiled.kernels import thompson
 
+    # PushSum does not count evidence twice, so its agents stay uncertain for longer than others
+    pushes = plan.merge in PUSH_KERNELS.values()
+    return thompson.OUTRIGHT_IF_WIDE if pushes else thompson.OUTRIGHT
+
+
+def contest_worth(plan: KernelPlan) -> int:
+    """Return how many vectorised draws an arm costs that fails the quick test."""
+    from posse.lab.compiled import posteriors
+
+    if not plan.posterior:
+        return 1
+    worth = posteriors.POSTERIORS[plan.posterior].worth
+    return (worth + 1) // 2 if plan.merge in PUSH_KERNELS.values() else worth
+
+
+def choice_levels(simulation: Simulation, plan: KernelPlan, t: int, end: int) -> Any:
+    """Return the level of the choice for each of the rounds t to end - 1: (end - t,)."""
     algorithm: Any = simulation.algorithm
     problem = simulation.build_problem(1)
     if isinstance(algorithm, OBSERVATION_ALGORITHMS):
@@ -438,7 +457,7 @@ def choice_levels(simulation: Simulation, t: int, end: int) -> Any:
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
     if isinstance(algorithm.policy, policies.RandUCB):
         return np.full(end - t, algorithm.policy.sampling)
-    return np.full(end - t, OUTRIGHT)
+    return np.full(end - t, _outright_level(plan))
 
 
 def choice_table(simulation: Simulation, plan: KernelPlan) -> Any:
@@ -474,7 +493,7 @@ def choice_table(simulation: Simulation, plan: KernelPlan) -> Any:
         return np.array([algorithm.policy.width])
     # Thompson Sampling: the thresholds of the quick test
     factor = posteriors.POSTERIORS[plan.posterior].factor
-    return thompson.thresholds_for(factor, thompson.OUTRIGHT, simulation.bandit.n_arms)
+    return thompson.thresholds_for(factor, _outright_level(plan), simulation.bandit.n_arms)
 
 
 def compiled_parts() -> dict[str, list[str]]:
