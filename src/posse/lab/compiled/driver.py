@@ -5,8 +5,8 @@ from __future__ import annotations
 from numba import types
 
 from posse.lab.compiled.jit import KERNEL, helper, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.kernels.pending_rewards import clip_rows, learn_arrivals, open_pulls
 from posse.lab.compiled.kernels.thompson import update_sampling_modes
-from posse.lab.compiled.pending_rewards import clip_rows, learn_arrivals, open_pulls
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import (
     BELIEF_ARRAYS,

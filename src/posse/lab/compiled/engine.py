@@ -17,8 +17,8 @@ from posse.bandits import NEVER, draw_delays
 from posse.lab.compiled import driver
 from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.kernels import push_sum, thompson
+from posse.lab.compiled.kernels.pending_rewards import LOST, PendingRewards
 from posse.lab.compiled.network_arrays import build_network_arrays
-from posse.lab.compiled.pending_rewards import LOST, PendingRewards
 from posse.lab.compiled.philox import ROOM, U64, key_of
 from posse.lab.compiled.recorder import BlockRecorder
 from posse.lab.compiled.records import (

@@ -87,7 +87,7 @@ class RoundArrays(NamedTuple):
     means: Any  # (runs or rows, arms) flattened; where means drift, all sets of these rounds
     # Where means drift: where the means of each round of this call start, then the size of a set.
     starts: Any
-    # (rounds, rows) flattened: when each reward arrives (`pending_rewards`); empty if at once
+    # (rounds, rows) flattened: when each reward arrives (`kernels.pending_rewards`); empty if at once
     waits: Any
 
 
@@ -113,7 +113,7 @@ class ThreadWorkspace(NamedTuple):
 
 
 class PendingArrays(NamedTuple):
-    """The rewards under way of the agents of one thread; see `pending_rewards`."""
+    """The rewards under way of the agents of one thread; see `kernels.pending_rewards`."""
 
     heads: Any  # (rounds of the ring + 2,)
     entries: Any  # (entries, ENTRY_WIDTH) flattened
