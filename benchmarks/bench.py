@@ -30,6 +30,7 @@ from plain_numpy import (
     failing_complete,
     gaussian_thompson,
 )
+from pooling import pooling_rows
 from worlds import world_rows
 
 import posse
@@ -270,6 +271,7 @@ def main() -> None:
         push_sum_rows(options.rounds),
         beyond_rows(options.rounds),
         context_rows(options.rounds),
+        pooling_rows(options.rounds),
         world_rows(options.rounds),
     ):
         table.append(row)
