@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import types
 
-from posse.lab.compiled.jit import KERNEL, helper, kernel
+from posse.lab.compiled.jit import KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.kernels.thompson import update_sampling_modes
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import (
@@ -21,6 +21,30 @@ from posse.lab.compiled.records import (
     ROUND_ARRAYS,
     THREAD_WORKSPACE,
 )
+
+
+@vectorised
+def fade_rows(rows, prior, fading, first, last):
+    """Discount the evidence of some rows by one round of age, toward the prior (`beliefs.fade`)."""
+    use_wide_vectors()
+    width = U64(prior.size)
+    for row in range(first, last):
+        at = row * width
+        for j in range(U64(0), width):
+            rows[at + j] = prior[j] + fading * (rows[at + j] - prior[j])
+
+
+@helper
+def charge_regret(charged, gaps, start, size, arms, first, last, n_agents, n_arms):
+    """Charge every agent the gap of its arm in this round, where gaps change.
+
+    gaps: those of the round are from `start` on, `size` numbers for all runs or for all agents.
+    """
+    per_agent = size == U64(arms.size) * n_arms
+    for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
+        for i in range(max(first, slot * n_agents), min(last, (slot + U64(1)) * n_agents)):
+            if arms[i] != IDLE:
+                charged[i] += gaps[start + (i if per_agent else slot) * n_arms + U64(arms[i])]
 
 
 @helper
@@ -69,15 +93,18 @@ def update_playing_rows(
 
 
 @helper
-def record_regret(tally, pulls, gaps, regret, column, n_columns, n_agents, n_arms, n_runs):
+def record_regret(tally, pulls, gaps, charged, regret, column, n_columns, n_agents, n_arms, n_runs):
     """Compute the cumulative regret of each run from the number of pulls of each arm.
 
     Integers make it independent of the order of pulls. If every agent has its own gaps, the pulls
-    of each agent are used.
+    of each agent are used. If gaps change from round to round, every agent was `charged` already.
     """
     for slot in range(n_runs):
         total = 0.0
-        if gaps.size == tally.size:
+        if charged.size > 0:
+            for i in range(slot * n_agents, (slot + U64(1)) * n_agents):
+                total += charged[i]
+        elif gaps.size == tally.size:
             for k in range(slot * n_arms, (slot + U64(1)) * n_arms):
                 total += gaps[k] * tally[k]
         else:
@@ -111,8 +138,9 @@ def play(
     merge to update, while they are in the processor's cache. `alone` says that these rows are whole
     runs, so that the round can be closed here; otherwise the caller closes it when all threads are
     done. There are no messages in the first `unmixed` rounds. `staged`: observations go to the
-    store, and the choice reads them when a stage ends. plays: which agents play in each round,
-    (rounds, rows of the block) flattened; empty if all do.
+    store, and the choice reads them when a stage ends. Evidence fades before an update, as in
+    `beliefs.fade`; where means drift, those of the round begin at `current.starts`. plays: which
+    agents play in each round, (rounds, rows of the block) flattened; empty if all do.
     """
     n_agents = constant.n_agents
     n_arms = constant.n_arms
@@ -122,6 +150,9 @@ def play(
     arms = current.arms
     rewards = current.rewards
     store = beliefs.store
+    drifts = current.starts.size > 0
+    means = current.means
+    start = size = U64(0)
     n_runs = (hi - lo) // n_agents
     all_play = plays.size == 0
     column = 0
@@ -131,6 +162,10 @@ def play(
     for t in range(t0, t1):
         now, out = (beliefs.other, beliefs.state) if flipped else (beliefs.state, beliefs.other)
         moved = False
+        if drifts:
+            start = U64(current.starts[t - t0])
+            size = U64(current.starts[current.starts.size - 1])
+            means = current.means[start : start + size]
         for first in range(lo, hi, tile):
             last = min(first + tile, hi)
             # merge the messages that the neighbours sent after the last round
@@ -153,9 +188,14 @@ def play(
             )  # fmt: skip
             # draw rewards and update
             draw_rewards(
-                current.means, constant.parameter, arms, rewards,
+                means, constant.parameter, arms, rewards,
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
+            if constant.fading != 1.0:
+                # the rows of this tile: one for each run, or one for each agent
+                lowest = first // n_agents if shared else first
+                end = (last + n_agents - U64(1)) // n_agents if shared else last
+                fade_rows(rows, beliefs.prior, constant.fading, lowest, end)
             updated = store if constant.staged else rows
             width = U64(4 if constant.staged else 2) * n_arms
             if all_play:
@@ -169,6 +209,11 @@ def play(
                     work.tally, first, last, n_agents, n_arms,
                     plays, (t - t0) * U64(arms.size),
                 )  # fmt: skip
+            if drifts and t > constant.uncharged:
+                charge_regret(
+                    recorded.charged, recorded.gaps, start, size, arms, first, last,
+                    n_agents, n_arms,
+                )  # fmt: skip
         if moved:
             flipped = not flipped
         if alone:
@@ -177,8 +222,8 @@ def play(
             )
             if recorded.times[column] == t:
                 record_regret(
-                    work.tally, recorded.pulls, recorded.gaps, recorded.regret, column,
-                    recorded.times.size, n_agents, n_arms, n_runs,
+                    work.tally, recorded.pulls, recorded.gaps, recorded.charged, recorded.regret,
+                    column, recorded.times.size, n_agents, n_arms, n_runs,
                 )  # fmt: skip
                 column += 1
     return flipped

@@ -18,7 +18,6 @@ from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.kernels import push_sum, thompson
 from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import ROOM, U64, key_of
-from posse.lab.compiled.posteriors import POSTERIORS
 from posse.lab.compiled.recorder import BlockRecorder
 from posse.lab.compiled.records import (
     BeliefArrays,
@@ -32,9 +31,11 @@ from posse.lab.compiled.registry import (
     KernelPlan,
     choice_levels,
     choice_table,
+    contest_worth,
     missing_kernel,
     plan_kernels,
 )
+from posse.lab.reference import World
 from posse.lab.simulation import (
     Advance,
     Block,
@@ -64,6 +65,8 @@ MOVING_KERNELS = (
 ALL_PLAY = np.zeros(0, np.uint8)
 # Agent-steps between two updates of the progress bar, at which Ctrl-C takes effect.
 STEPS_PER_CALL = 2_000_000
+# Means of one call of the driver, where they drift: some megabytes.
+MEANS_PER_CALL = 500_000
 
 
 @dataclass
@@ -97,24 +100,51 @@ class BlockState:
             self.store = push_sum.create_store(n_runs, n_agents)
         else:
             self.store = np.zeros(rows * plan.store_width)
-        means, self.order = s.true_arms(self.runs)
-        self.means = means.reshape(-1)
-        self.gaps = (means.max(axis=-1, keepdims=True) - means).reshape(-1)
+        # one row at the start, to which evidence fades
+        self.prior = np.repeat([count, total], n_arms).astype(float)
+        # the world of the reference engine, so that one seed has the same means on both
+        self.world = World(s, self.runs)
+        self.order = self.world.order
+        self.means = self.world.means.reshape(-1)
+        self.gaps = self.world.gaps.reshape(-1)
         self.arms = np.zeros(rows, np.uint32)
         self.pivots = np.zeros(rows, np.uint32)
         self.rewards = np.empty(rows + ROOM)
         self.pulls = np.zeros(rows * n_arms, np.int32)
         self.eager = np.full(n_runs, self.sampling_mode, np.uint8)
         self.regret = np.zeros((n_runs, len(s.times)))
-        self.beliefs = BeliefArrays(self.state, self.other, self.store)
-        self.current = RoundArrays(self.arms, self.pivots, self.rewards, self.eager, self.means)
+        self.charged = np.zeros(rows if self.world.changes else 0)
+        self.beliefs = BeliefArrays(self.state, self.other, self.store, self.prior)
+        self.current = RoundArrays(
+            self.arms, self.pivots, self.rewards, self.eager, self.means, np.zeros(0, np.int64)
+        )
         regret = self.regret.reshape(-1)
-        self.recorded = RegretArrays(self.pulls, self.gaps, s.times, regret)
+        self.recorded = RegretArrays(self.pulls, self.gaps, s.times, regret, self.charged)
         self._sources: JoinSources | None = None
         self._masks = None
         if s.activity is not None:
             self._masks = PlayMasks(s.activity, s.seed, self.runs, n_agents)
             self._n_plays = [np.zeros((1, n_runs), np.int64)]
+
+    def begin_rounds(self, t: int, end: int) -> None:
+        """Provide the means of the rounds t to end - 1, if they drift."""
+        if not self.world.changes:
+            return
+        means: list[FloatArray] = []
+        gaps: list[FloatArray] = []
+        starts = []
+        for round_ in range(t, end):
+            self.world.begin_round(round_)
+            # a new set only where a mean has changed
+            if not means or self.world.means is not means[-1]:
+                means.append(self.world.means)
+                gaps.append(self.world.gaps)
+            starts.append((len(means) - 1) * self.means.size)
+        self.current = self.current._replace(
+            means=np.stack(means).reshape(-1),
+            starts=np.array([*starts, self.means.size], np.int64),
+        )
+        self.recorded = self.recorded._replace(gaps=np.stack(gaps).reshape(-1))
 
     def draw_plays(self, n_rounds: int) -> NDArray[np.uint8]:
         """Draw who plays in the next rounds: (n_rounds rows,); empty if all agents always play."""
@@ -156,7 +186,9 @@ class BlockState:
         # forced pulls, if not charged, cost an agent the gaps of all arms, on average over agents
         gaps = self.gaps.reshape(len(self.runs), -1, n_arms)
         s = self.simulation
-        regret = subtract_forced_pulls(self.regret, s.times, gaps.mean(axis=1), s.uncharged_rounds)
+        # where gaps change, these rounds were never charged
+        free = 0 if self.world.changes else s.uncharged_rounds
+        regret = subtract_forced_pulls(self.regret, s.times, gaps.mean(axis=1), free)
         return Block(regret, in_callers_order(pulls, self.order), recorded)
 
 
@@ -171,7 +203,7 @@ class Engine:
         self.table = choice_table(simulation, self.plan)
         # compiled here, or read from the cache on disk
         self.kernels = [KERNELS[name].dispatcher for name in _kernel_names(self.plan)]
-        self.worth = POSTERIORS[self.plan.posterior].worth if self.plan.posterior else 1
+        self.worth = contest_worth(self.plan)
         self.key = key_of(simulation.seed)
         self.constants = PlayConstants(
             self.plan.shared,
@@ -179,6 +211,8 @@ class Engine:
             U64(self.plan.unmixed),
             U64(self.worth),
             np.full(simulation.network.n_agents, self.plan.rate, np.float64),
+            float(self.plan.fading),
+            U64(simulation.uncharged_rounds),
             self.plan.parameter,
             U64(simulation.network.n_agents),
             U64(simulation.bandit.n_arms),
@@ -213,6 +247,8 @@ class Engine:
         horizon = self.simulation.horizon
         work = allocate_workspace(rows, n_rows, self.arrays.n_words)
         rounds = max(1, STEPS_PER_CALL // n_rows)
+        if rows.world.changes:
+            rounds = max(1, min(rounds, MEANS_PER_CALL // rows.means.size))
         # the driver returns for the progress bar, and after the rounds that the recorder reads
         starts = set(range(1, horizon + 1, rounds)) | {horizon + 1}
         pauses = {int(t) + 1 for t in self.simulation.times} if recorder.records_rounds else set()
@@ -220,6 +256,7 @@ class Engine:
         for t, following in pairwise(sorted(starts | pauses | joins)):
             if t in joins:
                 self._copy_beliefs(rows, t)
+            rows.begin_rounds(t, following)
             plays = rows.draw_plays(following - t)
             rows.flipped = self.play_rows(
                 rows, work, 0, n_rows, n_rows, t, following, plays, alone=True
@@ -275,6 +312,7 @@ class Engine:
         columns = {int(t): column for column, t in enumerate(s.times)}
         recorder = BlockRecorder(self, rows)
         for t in range(1, s.horizon + 1):
+            rows.begin_rounds(t, t + 1)
             plays = rows.draw_plays(1)
             futures = [
                 pool.submit(
@@ -294,8 +332,8 @@ class Engine:
             if t in columns:
                 tally = np.sum([work.tally for work in works], axis=0)
                 driver.record_regret(
-                    tally, rows.pulls, rows.gaps, rows.regret.reshape(-1), columns[t], len(s.times),
-                    U64(n_rows), U64(s.bandit.n_arms), 1,
+                    tally, rows.pulls, rows.gaps, rows.charged, rows.regret.reshape(-1),
+                    columns[t], len(s.times), U64(n_rows), U64(s.bandit.n_arms), 1,
                 )  # fmt: skip
                 if recorder.records_rounds:
                     recorder.record_round(t)
@@ -319,7 +357,7 @@ class Engine:
 
         plays: who plays in these rounds, see `BlockState.draw_plays`
         """
-        levels = choice_levels(self.simulation, t, end)
+        levels = choice_levels(self.simulation, self.plan, t, end)
         return bool(
             driver.play(
                 *self.kernels,

@@ -136,15 +136,15 @@ def choose_staged(
 
 @vectorised
 def flood_observations(
-    state, offsets, neighbours, links, constants, arms, rewards, store, lo, hi, n_agents, n_arms, t
-):
+    state, offsets, neighbours, weights, links, constants, arms, rewards, store,
+    lo, hi, n_agents, n_arms, t,
+):  # fmt: skip
     """Receive the observations of agents d hops away from d rounds ago.
 
     An agent that did not play stores the arm -1.
     """
     n_rows = U64(arms.size)
     depth = U64(constants[0])
-    rate = constants[1]
     slot = (t - U64(1)) % depth
     now = slot * n_rows
     for i in range(lo, hi):
@@ -161,7 +161,9 @@ def flood_observations(
                 observation = past * n_rows + base + U64(neighbours[e])
                 played = store[U64(2) * observation]
                 arm = U64(int(max(played, 0.0)))
-                weight = rate if played >= 0.0 else 0.0  # without a branch, as it is unpredictable
+                weight = (
+                    weights[e] if played >= 0.0 else 0.0
+                )  # without a branch, as it is unpredictable
                 state[row + arm] += weight
                 state[row + n_arms + arm] += weight * store[U64(2) * observation + U64(1)]
 
@@ -173,12 +175,12 @@ def merge_flooding(
 ):  # fmt: skip
     """Receive the observations of agents d hops away from d rounds ago.
 
-    neighbours: all other agents, for each agent; links: their distances in hops; constants: the
-    number of rounds in the store, and the weight of one observation. store: a ring buffer of
-    (rounds, rows, arm and reward).
+    neighbours: all other agents, for each agent; weights: what an observation of them is worth at
+    its age; links: their distances in hops; constants: the number of rounds in the store. store: a
+    ring buffer of (rounds, rows, arm and reward).
     """
     flood_observations(
-        state, offsets, neighbours, links, constants, arms, rewards, store,
+        state, offsets, neighbours, weights, links, constants, arms, rewards, store,
         lo, hi, n_agents, n_arms, t,
     )  # fmt: skip
     return False

@@ -9,9 +9,9 @@ from posse.lab.compiled.kernels.merge import draw_links
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import IDLE, MERGE
 
-# Positions in the constants: the prior, the weight of an observation, the failure probability.
-# And whether links work only while both ends are awake.
-COUNT, TOTAL, RATE, FAILURE, CUTS_OFF = range(5)
+# Positions in the constants: the prior, the weight of an observation, the failure probability, the
+# weight of evidence one round later, and whether links work only while both ends are awake.
+COUNT, TOTAL, RATE, FAILURE, FADING, CUTS_OFF = range(6)
 
 
 @vectorised
@@ -64,6 +64,10 @@ def merge_tree(
         first = slot * n_agents
         own_evidence = first * U64(3) * width
         messages = own_evidence + n_agents * width
+        # own evidence and messages fade; the state has faded already
+        if constants[FADING] != 1.0:
+            for j in range(own_evidence, own_evidence + U64(3) * n_agents * width):
+                store[j] *= constants[FADING]
         # the observations of the last round join the own evidence
         for i in range(U64(0), n_agents):
             # an agent that did not play adds zeros; a branch would be unpredictable
