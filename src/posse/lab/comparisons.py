@@ -46,6 +46,7 @@ class Comparison(Mapping[str, Result]):
                 "shape of pulls": result.pulls.shape == first.pulls.shape,
                 "runs": result.run_numbers == first.run_numbers,
                 "keep": list(result.kept) == list(first.kept),
+                "measure (regret or reward)": result.measure == first.measure,
             }
             for aspect, same in shared.items():
                 if not same:
@@ -60,6 +61,11 @@ class Comparison(Mapping[str, Result]):
 
     def __len__(self) -> int:
         return len(self.results)
+
+    @property
+    def measure(self) -> str:
+        """What the curves are: "regret", or "reward" where the true means are unknown."""
+        return self._first_result().measure
 
     @property
     def engine(self) -> str:
@@ -77,7 +83,10 @@ class Comparison(Mapping[str, Result]):
             where = f" ({result.engine})" if self.is_mixed else ""
             lines.append(f"  {name}: {result.summary().format_mean()}{where}")
         return "\n".join(
-            [f"Comparison({describe_size(self._first_result(), self.engine)}), regret:", *lines]
+            [
+                f"Comparison({describe_size(self._first_result(), self.engine)}), {self.measure}:",
+                *lines,
+            ]
         )
 
     def _repr_html_(self) -> str:
@@ -90,6 +99,7 @@ class Comparison(Mapping[str, Result]):
     def table(self) -> pd.DataFrame:
         """Give each algorithm a row: regret at the horizon, standard_error, low and high.
 
+        Where the true means are unknown the first column is the reward, of which more is better.
         Where the settings have the true means, best_arm_share is the share of pulls of a best arm.
         Where engines differ there is a column engine: rows of one engine faced the same rewards,
         rows of two engines only the same means and graphs.
@@ -101,7 +111,7 @@ class Comparison(Mapping[str, Result]):
         rows = []
         for score in build_scoreboard(self).rows:
             mean, error, low, high = score.regret
-            row = {"regret": mean, "standard_error": error, "low": low, "high": high}
+            row = {self.measure: mean, "standard_error": error, "low": low, "high": high}
             share = score.best_arm_share
             rows.append(row if share is None else row | {"best_arm_share": share})
         table = pd.DataFrame(rows, index=pd.Index(list(self), name="algorithm"), dtype=float)
@@ -165,20 +175,22 @@ class Comparison(Mapping[str, Result]):
 
 # Tables for notebooks: `_repr_html_`.
 
-_HEADERS = ("regret", "standard error", "95% interval")
+_HEADERS = ("standard error", "95% interval")
 
 
 def render_result(result: Result) -> str:
     """Render the final regret of one algorithm as an HTML table."""
     return notebook_tables.render_table(
-        _write_caption(result, result.engine), _HEADERS, [_format_numbers(result)]
+        _write_caption(result, result.engine),
+        [result.measure, *_HEADERS],
+        [_format_numbers(result)],
     )
 
 
 def render_comparison(comparison: Comparison) -> str:
     """Render a row for every algorithm: its final regret, and its engine where they differ."""
     first = next(iter(comparison.values()))
-    headers = ["algorithm", *_HEADERS, *(["engine"] if comparison.is_mixed else [])]
+    headers = ["algorithm", first.measure, *_HEADERS, *(["engine"] if comparison.is_mixed else [])]
     rows = [
         [name, *_format_numbers(result), *([result.engine] if comparison.is_mixed else [])]
         for name, result in comparison.items()
@@ -195,7 +207,8 @@ def _format_numbers(result: Result) -> list[str]:
 
 
 def _write_caption(result: Result, engine: str) -> str:
+    measure = result.measure.capitalize()
     return (
-        f"Regret per agent at round {result.horizon:,}: {result.runs:,} runs, "
+        f"{measure} per agent at round {result.horizon:,}: {result.runs:,} runs, "
         f"{result.n_agents:,} agents, {result.n_arms:,} arms, engine {engine}"
     )

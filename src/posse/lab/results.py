@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summary:
-    """The mean regret per agent at the horizon, its standard error and its 95% interval."""
+    """The mean regret per agent at the horizon, its standard error and its 95% interval.
+
+    measure: "regret", or "reward" where the true means are unknown
+    """
 
     mean: float
     standard_error: float
@@ -34,9 +37,10 @@ class Summary:
     high: float
     runs: int
     horizon: int
+    measure: str = "regret"
 
     def __str__(self) -> str:
-        where = f"regret per agent at round {self.horizon}: {self.format_mean()}"
+        where = f"{self.measure} per agent at round {self.horizon}: {self.format_mean()}"
         if self.runs == 1:
             return f"{where} (1 run, no interval)"
         return f"{where} (95% interval {self.format_interval()}, {self.runs} runs)"
@@ -124,7 +128,8 @@ class Result:
     """The regret and the pulls of one algorithm, run by run.
 
     times:    (len,) the rounds recorded, from 1 on, the last being the horizon
-    regret:   (runs, len) cumulative pseudo-regret up to each time, averaged over agents
+    curves:   (runs, len) cumulative pseudo-regret up to each time, averaged over agents, which is
+              `regret`; the cumulative reward, `reward`, of an environment without true means
     pulls:    (runs, agents, arms) how often each agent played each arm
     engine:   "compiled" or "reference"
     settings: all that a rerun needs, in plain JSON values
@@ -135,7 +140,7 @@ class Result:
     """
 
     times: NDArray[np.int64]
-    regret: NDArray[np.float64]
+    curves: NDArray[np.float64]
     pulls: NDArray[np.int32]
     engine: str
     settings: dict[str, Any]
@@ -143,20 +148,20 @@ class Result:
 
     def __post_init__(self) -> None:
         times = validate_array("times", self.times, 1, np.int64)
-        regret = validate_array("regret", self.regret, 2, np.float64)
+        curves = validate_array(self.measure, self.curves, 2, np.float64)
         pulls = validate_array("pulls", self.pulls, 3, np.int32)
         if times[0] < 1 or np.any(times[1:] <= times[:-1]):
             raise ValueError("times must be rounds from 1 on, each later than the one before")
-        if regret.shape != (len(pulls), len(times)):
+        if curves.shape != (len(pulls), len(times)):
             raise ValueError(
-                f"regret must have shape (runs, len(times)) = {(len(pulls), len(times))}, "
-                f"got {regret.shape}"
+                f"{self.measure} must have shape (runs, len(times)) = {(len(pulls), len(times))}, "
+                f"got {curves.shape}"
             )
         if not isinstance(self.engine, str) or not self.engine.isprintable() or not self.engine:
             raise ValueError(f"engine must be a name, got {self.engine!r}")
         if not isinstance(self.settings, Mapping):
             raise ValueError(f"settings must be a dict, got {self.settings!r}")
-        fields: dict[str, Any] = {"times": times, "regret": regret, "pulls": pulls}
+        fields: dict[str, Any] = {"times": times, "curves": curves, "pulls": pulls}
         fields |= {"settings": to_json_types(self.settings)}
         # The dataclass is frozen, and its fields are normalised here, once.
         for name, value in fields.items():
@@ -164,6 +169,29 @@ class Result:
         sizes = dict(zip(("run", "agent", "arm", "time"), (*pulls.shape, len(times)), strict=True))
         kept = validate_kept(self.kept, sizes, self.settings)
         object.__setattr__(self, "kept", MappingProxyType(kept))
+
+    @property
+    def measure(self) -> str:
+        """What the curves are: "regret", or "reward" where the true means are unknown."""
+        bandit = self.settings.get("bandit") if isinstance(self.settings, Mapping) else None
+        unknown = isinstance(bandit, Mapping) and "draw" in bandit and "means" not in bandit
+        return "reward" if unknown else "regret"
+
+    @property
+    def regret(self) -> NDArray[np.float64]:
+        """The cumulative pseudo-regret, averaged over agents: (runs, len(times))."""
+        if self.measure != "regret":
+            raise AttributeError(
+                "regret is unknown, because the environment has no means: see reward"
+            )
+        return self.curves
+
+    @property
+    def reward(self) -> NDArray[np.float64]:
+        """The cumulative reward, averaged over agents, where means are unknown: like `regret`."""
+        if self.measure != "reward":
+            raise AttributeError("reward was not recorded, because the means are known: see regret")
+        return self.curves
 
     @property
     def agent_regret(self) -> NDArray[np.float64]:
@@ -220,6 +248,9 @@ class Result:
         """
         if "seed" not in self.settings:
             raise ValueError("the order of arms is unknown: the settings have no seed")
+        # The arms of data sets and of user-defined environments are played in their own order.
+        if not {"dataset", "draw"}.isdisjoint(self.settings.get("bandit", ())):
+            return np.tile(np.arange(self.n_arms), (self.runs, 1))
         return draw_arm_orders(self.settings["seed"], self.run_numbers, self.n_arms)
 
     def _get_kept(self, name: str) -> NDArray[Any]:
@@ -256,7 +287,8 @@ class Result:
         return int(self.times[-1])
 
     def __repr__(self) -> str:
-        return f"Result({describe_size(self, self.engine)}, regret={self.summary().format_mean()})"
+        size = describe_size(self, self.engine)
+        return f"Result({size}, {self.measure}={self.summary().format_mean()})"
 
     def _repr_html_(self) -> str:
         from posse.lab import comparisons as html
@@ -265,13 +297,14 @@ class Result:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Through the constructor, which makes the arrays of the copy read-only again.
-        arrays = (self.times, self.regret, self.pulls)
+        arrays = (self.times, self.curves, self.pulls)
         return Result, (*arrays, self.engine, self.settings, dict(self.kept))
 
     def summary(self) -> Summary:
         """Give the mean regret at the horizon with its standard error and 95% interval."""
-        mean, error, low, high = map(float, mean_interval(self.regret[:, -1]))
-        return Summary(mean, error, low, high, runs=self.runs, horizon=self.horizon)
+        mean, error, low, high = map(float, mean_interval(self.curves[:, -1]))
+        size = (self.runs, self.horizon)
+        return Summary(mean, error, low, high, *size, measure=self.measure)
 
     def best_arm_share(self) -> float | None:
         """Give the share of pulls of a best arm, where the settings have the true means."""
@@ -300,12 +333,12 @@ class Result:
         return storage.to_dataset(self)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Make a long table with columns run, time and regret, a row for each run and time."""
+        """Make a long table with columns run, time and regret (or reward), a row for each time."""
         import pandas as pd
 
         runs = np.repeat(np.array(self.run_numbers), len(self.times))
         times = np.tile(self.times, self.runs)
-        return pd.DataFrame({"run": runs, "time": times, "regret": self.regret.ravel()})
+        return pd.DataFrame({"run": runs, "time": times, self.measure: self.curves.ravel()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file, which `posse.load` reads back exactly."""

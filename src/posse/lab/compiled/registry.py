@@ -20,7 +20,7 @@ from posse.algorithms import (
     divergence_kind,
     noise_scale,
 )
-from posse.bandits import ContextualBandit
+from posse.bandits import ContextualBandit, Dataset, Environment
 from posse.families import Gaussian, require_plain_family
 from posse.lab.simulation import Simulation
 from posse.networks import DEFAULT_RULE, Gossip, LinkFailure, Matrix, Network, Static
@@ -226,6 +226,8 @@ def missing_kernel(simulation: Simulation) -> str | None:
             return f"keep={name!r}"
     if isinstance(simulation.bandit, ContextualBandit):
         return "contexts"
+    if isinstance(simulation.bandit, Dataset | Environment):
+        return f"bandit {type(simulation.bandit).__name__}"
     if simulation.bandit.delay is not None:
         return "delay"
     algorithm: Any = simulation.algorithm

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from posse import validation
+from posse.bandits import Environment
 from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
 from posse.lab.experiments import Experiment
@@ -162,6 +163,8 @@ def plan_sweep(
         raise ValueError(
             f"folder must be the path of a folder, got {validation.format_value(folder)}"
         )
+    if isinstance(experiment.bandit, Environment) and experiment.bandit.means is None:
+        raise ValueError("experiment: a sweep compares regret, and the environment has no means")
     if runs is not None:
         experiment = dataclasses.replace(experiment, runs=runs)
     sweep_grid = grid if isinstance(grid, SweepGrid) else SweepGrid.from_mapping(grid)
