@@ -30,6 +30,7 @@ from plain_numpy import (
     failing_complete,
     gaussian_thompson,
 )
+from pooling import pooling_rows
 
 import posse
 from posse.algorithms.rivals.coop_ucb import mixing_errors
@@ -269,6 +270,7 @@ def main() -> None:
         push_sum_rows(options.rounds),
         beyond_rows(options.rounds),
         context_rows(options.rounds),
+        pooling_rows(options.rounds),
     ):
         table.append(row)
         print(show(row), flush=True)

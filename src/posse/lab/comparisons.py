@@ -119,6 +119,31 @@ class Comparison(Mapping[str, Result]):
             table["engine"] = [result.engine for result in self.values()]
         return table
 
+    def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
+        """Write a table of regrets with their standard errors for LaTeX (package booktabs).
+
+        The best algorithm is bold, and so are those that paired t tests with Holm's correction do
+        not tell from it. A caption or a label makes the table a float.
+        """
+        from posse.lab.latex import escape_latex, format_estimate, format_table
+        from posse.lab.report import WORSE, score_comparison
+
+        scores = score_comparison(self).rows
+        shares = any(score.best_arm_share is not None for score in scores)
+        rows = []
+        for score in scores:
+            mean, error, low, high = score.regret
+            told = score.difference is not None and score.difference.adjusted_p is None
+            bold = score.verdict != WORSE and not told
+            cells = [escape_latex(score.algorithm), format_estimate(mean, error, bold)]
+            cells.append(f"$[{low:.4g}, {high:.4g}]$" if error > 0 else "--")
+            if shares:
+                share = score.best_arm_share
+                cells.append("--" if share is None else rf"{100 * share:.1f}\%")
+            rows.append(cells)
+        headers = ["algorithm", "regret", r"95\% interval", *(["best arm"] if shares else [])]
+        return format_table(headers, rows, names=1, caption=caption, label=label)
+
     def to_xarray(self) -> xr.Dataset:
         """Stack the arrays: regret (algorithm, run, time), pulls (algorithm, run, agent, arm)."""
         from posse.lab import storage

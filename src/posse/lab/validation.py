@@ -25,6 +25,7 @@ from posse.algorithms import (
     BayesianAlgorithm,
     Centralized,
     Decentralized,
+    EventTriggered,
     Flooding,
     PartialPooling,
     PushSum,
@@ -225,7 +226,8 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
         )
     ours = type(algorithm) in (*ALGORITHMS.values(), *CONTEXTUAL.values())
     without = ours and not isinstance(algorithm, BayesianAlgorithm)
-    if "signs" in keep and not isinstance(algorithm, Decentralized):
+    merges_all = isinstance(algorithm, Decentralized) and not isinstance(algorithm, EventTriggered)
+    if "signs" in keep and not merges_all:
         raise ValueError(
             f"keep: {label} is {type(algorithm).__name__}, and signs are kept of Decentralized "
             "only, whose beliefs are tempered"
@@ -262,7 +264,7 @@ def _check_contexts(
     if not all("contexts" in inspect.signature(method).parameters for method in methods):
         raise ValueError(
             f"{label} is {kind}, which knows no contexts: use Decentralized, Isolated, "
-            "Centralized, Flooding, Tree or PushSum"
+            "Centralized, Flooding, Tree, PushSum or EventTriggered"
         )
     if model.shared and len(getattr(bandit, "shape", ())) < 2:
         raise ValueError(
@@ -312,7 +314,7 @@ def _check_delayed(
     if not callable(getattr(algorithm, "learn_delayed", None)):
         raise ValueError(
             f"{label} is {type(algorithm).__name__}, which cannot learn from delayed rewards: "
-            "use Decentralized, Isolated, Centralized, Flooding, Tree or PushSum"
+            "use Decentralized, Isolated, Centralized, Flooding, Tree, PushSum or EventTriggered"
         )
     _check_overrides(label, algorithm, "where rewards are delayed")
     counts = isinstance(algorithm, TimedAlgorithm) and algorithm.open == "count"

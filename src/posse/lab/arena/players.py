@@ -89,6 +89,7 @@ def list_players(kind: str = PLAIN) -> dict[str, Player]:
             _make_player("dec-RandUCB", algorithms.Decentralized(rand_ucb), data.OURS),
             _make_player("Tree TS", algorithms.Tree(ts), data.OURS),
             _make_player("PushSum TS", algorithms.PushSum(ts), data.OURS),
+            _make_player("event-triggered TS", algorithms.EventTriggered(ts), data.OURS),
             _make_player("centralized TS", algorithms.Centralized(ts), data.BOUND),
             _make_player("centralized LinUCB", algorithms.LinUCB(data="all"), data.BOUND),
             even_split,
@@ -119,6 +120,7 @@ def list_players(kind: str = PLAIN) -> dict[str, Player]:
         _make_player("Tree TS", algorithms.Tree(ts), data.OURS),
         _make_player("Tree RandUCB", algorithms.Tree(rand_ucb), data.OURS),
         _make_player("PushSum TS", algorithms.PushSum(ts), data.OURS),
+        _make_player("event-triggered TS", algorithms.EventTriggered(ts), data.OURS),
         _make_player("centralized TS", algorithms.Centralized(ts), data.BOUND),
         even_split,
     ]

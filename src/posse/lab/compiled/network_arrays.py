@@ -32,6 +32,8 @@ def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
         return _tree_arrays(network, plan)
     if plan.merge == "merge_nothing":
         return NetworkArrays()
+    if plan.merge == "merge_pooling":
+        return NetworkArrays(constants=np.array(plan.pooling))
     if plan.merge in PUSH_KERNELS.values():
         return _push_arrays(network, plan)
     if plan.ignores_weights:
