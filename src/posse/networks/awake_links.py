@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.networks import weights as rules
-from posse.networks.operators import Operator, SparseRuns, find_links_in_use
+from posse.networks.operators import Operator, SparseRuns, get_link_weights
 from posse.networks.weights import FloatArray
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def cut_off_sleepers(
 
     n_runs, n_agents = awake.shape
     i, j = network.edges.T
-    works = find_links_in_use(weights, j, i, n_runs, n_agents) & awake[:, i] & awake[:, j]
+    works = (get_link_weights(weights, j, i, n_runs, n_agents) > 0) & awake[:, i] & awake[:, j]
     run, link = np.nonzero(works)
     first = run * n_agents + i[link]
     second = run * n_agents + j[link]
