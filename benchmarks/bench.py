@@ -31,6 +31,7 @@ from plain_numpy import (
     gaussian_thompson,
 )
 from pooling import pooling_rows
+from worlds import world_rows
 
 import posse
 from posse.algorithms.rivals.coop_ucb import mixing_errors
@@ -271,6 +272,7 @@ def main() -> None:
         beyond_rows(options.rounds),
         context_rows(options.rounds),
         pooling_rows(options.rounds),
+        world_rows(options.rounds),
     ):
         table.append(row)
         print(show(row), flush=True)
