@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse import families
-from posse.algorithms import subtract_forced_pulls
-from posse.algorithms.bayesian import clip_to_attainable
+from posse.algorithms import clip_to_attainable, subtract_forced_pulls
 from posse.families import require_plain_family
 from posse.lab.compiled.kernels.merge import count_living
 from posse.lab.compiled.philox import U64

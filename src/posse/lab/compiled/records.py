@@ -87,7 +87,7 @@ class RoundArrays(NamedTuple):
     means: Any  # (runs or rows, arms) flattened; where means drift, all sets of these rounds
     # Where means drift: where the means of each round of this call start, then the size of a set.
     starts: Any
-    # (rounds, rows) flattened: delays of rewards (`kernels.pending_rewards`); empty if there are none
+    # (rounds, rows) flattened: delays of rewards (`kernels.pending_rewards`); empty without any
     waits: Any
 
 
