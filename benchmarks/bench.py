@@ -148,6 +148,36 @@ def contested_rows(rounds: int) -> list[Row]:
     return table
 
 
+def push_sum_rows(rounds: int) -> list[Row]:
+    """PushSum beside Algorithm 1 where masses differ: at most so many times its cost."""
+    thompson = posse.ThompsonSampling()
+    networks = {
+        "the star of 36": posse.networks.star(36),
+        "preferential attachment, N=48": posse.networks.barabasi_albert(48, 1, seed=1),
+    }
+    bandits = {"Gaussian": posse.Bandit.gaussian(MEANS), "Bernoulli": posse.Bandit.bernoulli(MEANS)}
+    table = []
+    for (place, network), (family, bandit) in itertools.product(networks.items(), bandits.items()):
+        rivals = {"dec-TS": posse.Decentralized(thompson), "PushSum": posse.PushSum(thompson)}
+        best = time_interleaved(
+            {
+                name: build_simulation(bandit, network, algorithm, 500, 32)
+                for name, algorithm in rivals.items()
+            },
+            rounds,
+        )
+        steps = 32 * 500 * network.n_agents
+        table.append(
+            {
+                "what": f"PushSum, {family} TS, K=17 T=500, {place}, against dec-TS",
+                "ratio": best["PushSum"] / best["dec-TS"],
+                "at_most": 1.3 if family == "Gaussian" else 1.4,
+                "ns_per_agent_step": {name: t / steps * 1e9 for name, t in best.items()},
+            }
+        )
+    return table
+
+
 def growth_row(points) -> Row:
     """How the cost of an agent-step grows from a thousand to a million agents on a cycle."""
     small = points[0][1]
@@ -236,6 +266,7 @@ def main() -> None:
     for row in itertools.chain(
         rows(options.rounds),
         contested_rows(options.rounds),
+        push_sum_rows(options.rounds),
         beyond_rows(options.rounds),
         context_rows(options.rounds),
     ):

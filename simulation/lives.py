@@ -234,7 +234,7 @@ def check_change(
         return
     if answer != expected:
         raise Violation(f"{site.name} answered {answer!r} to {transition}, and not {expected}")
-    if transition == "cancel":
+    if transition == "cancel" and expected != decision.record:  # a repeated one writes nothing
         site.memory.decisions[key] = KnownDecision(expected, flushed=True, made=decision.made)
         site.memory.mark_flushed()
     elif expected != decision.record:

@@ -252,8 +252,9 @@ def is_superseded(
 ) -> bool:
     """Whether a decision is superseded: it was open in a copy of the disk that was restored.
 
-    Without a window those of many restarts ago are as well, and where two agents have one name,
-    those of one whose windows were open for longer than the other waited before it compacted.
+    Without a window those of many restarts ago are as well. Where two agents have one name, so are
+    those of one whose windows were open for longer than the other waited before it compacted, and,
+    on two copies of a disk, those of a process that went on after the copy was made.
     """
     if record.closed is not None:
         return record.superseded
@@ -261,7 +262,8 @@ def is_superseded(
         return False
     restored = site.put_back and key in site.memory.copied
     many_starts = world.plan.eager and None in (world.plan.window, *dict(world.plan.silences))
-    if not (restored or many_starts or (world.has_twin(site) and site.closes_late)):
+    shared = record.incarnation in site.memory.shared
+    if not (restored or shared or many_starts or (world.has_twin(site) and site.closes_late)):
         raise Violation(f"{site.name} has {record} for superseded, which no copy had open")
     return True
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from simulation import applications, lives, operators
 from simulation.agents import LIAR
 from simulation.applications import site_of
+from simulation.bits import marks_in, sums_of_decision
 from simulation.disk import Disk, Volume, attach_disk
 from simulation.fading import epoch
 from simulation.history import Memory
@@ -172,10 +173,18 @@ def restore_disk(world: World, site: Site, backup: Backup) -> None:
     site.disk.restore_files(backup.volume)
     site.memory = backup.memory.copy_memory()
     site.memory.since.clear()
-    decisions = site.memory.decisions.items()
-    site.memory.copied |= {
-        k: decision.record for k, decision in decisions if decision.record.closed is None
-    }
+    held_elsewhere = frozenset().union(
+        *(marks for name, marks in world.history.held.items() if name != site.name)
+    )
+    for key, decision in site.memory.decisions.items():
+        record = decision.record
+        marks = marks_in(key[0], record.arm, sums_of_decision(record))
+        # A reward that no neighbour was told of is not safe even if it is closed in the copy:
+        # another copy may have told them something else of its decision meanwhile.
+        is_untold = bool(marks) and not held_elsewhere & marks
+        site.has_untold |= is_untold
+        if record.closed is None or is_untold:
+            site.memory.copied[key] = record
     site.memory.copied |= dict.fromkeys(site.memory.maybe)
     world.history.held[site.name] = backup.held
     site.set_back = world.history.disks_lost = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any, cast
 
+from posse.live.experiment import LiveExperiment
 from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.http.request_batches import BatchRequest, RequestBatcher
 from posse.live.store import Conflict, DecisionRecord, StoreError
@@ -30,6 +31,7 @@ def turn(world: World, a: int, b: int) -> None:
     questions: list[BatchRequest] = []
     rewards: dict[Key, float] = {}
     wishes: list[Key] = []
+    refused: set[Key] = set()  # nothing is left to play for them
     for nth, (name, experiment) in enumerate(site.node.experiments.items()):
         number = b // (nth + 1)
         open_ = _list_open(site, name)
@@ -51,16 +53,21 @@ def turn(world: World, a: int, b: int) -> None:
                 ],
             )
         )
-        wishes += fresh
+        playable = _list_playable(experiment)
+        if arm in playable if number % 2 else playable:
+            wishes += fresh
+        else:
+            refused |= set(fresh)
     turns = RequestBatcher(site.node, cast(Any, Traffic()))
     outcomes = {key: world.outcome_of(site, key, reward) for key, reward in rewards.items()}
     result = world.try_at_site(site, lambda: turns.commit_batch(questions))
     if result is Killed:
-        for key in [*wishes, *rewards]:
+        kept = {key: reward for key, reward in rewards.items() if key not in refused}
+        for key in [*wishes, *kept]:
             site.memory.maybe.setdefault(key, [])
-        for key in rewards:
+        for key in kept:
             site.memory.maybe[key].append(outcomes[key])
-        site.memory.turns.append([*((key, None) for key in wishes), *rewards.items()])
+        site.memory.turns.append([*((key, None) for key in wishes), *kept.items()])
     elif isinstance(result, StoreError):
         world.compare_disk(site)
         for key in wishes:
@@ -69,6 +76,14 @@ def turn(world: World, a: int, b: int) -> None:
     else:
         for question in questions:
             _note_answer(world, site, question)
+
+
+def _list_playable(experiment: LiveExperiment) -> tuple[str, ...]:
+    """The arms that pins and pauses leave: a decision among others is refused."""
+    try:
+        return experiment.playable_arms()
+    except Conflict:
+        return ()
 
 
 def _list_open(site: Site, name: str) -> list[Key]:

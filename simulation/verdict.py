@@ -269,13 +269,14 @@ def on_disk(world: World, agent: str, experiment: str) -> set[Mark]:
 def may_overrule(world: World, agent: str) -> bool:
     """Whether two copies of an agent's disk can have been in use before one heard of the other.
 
-    Its rest ended before a neighbour had answered, a neighbour's disk was restored as well, it was
-    cloned, or its neighbours or experiments were others meanwhile.
+    Its rest ended before a neighbour had answered, a copy was put back whose rewards it had told
+    nobody, a neighbour's disk was restored as well, it was cloned, or its neighbours or experiments
+    were others meanwhile.
     """
     sites = [site for site in world.sites.values() if site.agent == agent]
     changed = any(what in ("unlink", "link", "experiments") for what, _, _ in world.plan.steps)
     return (
-        any(site.went_on_alone for site in sites)
+        any(site.went_on_alone or site.has_untold for site in sites)
         or len(world.restored_agents()) > 1
         or len(sites) > 1
         or changed

@@ -60,6 +60,7 @@ class Site:
     silence: tuple[float | None, float | None] = (None, None)  # reward window and default reward
     put_back: int = 0  # how often its disk was set back, lost or cloned
     went_on_alone: bool = False  # whether it did after that, when a neighbour had not answered
+    has_untold: bool = False  # a copy with rewards that no neighbour was told of was put back
     closes_late: bool = False  # was down, its clock was set back, or its window was changed
 
 

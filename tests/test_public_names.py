@@ -14,6 +14,7 @@ from pathlib import Path
 FILE = Path(__file__).with_name("public_names.txt")
 MODULES = (
     "posse",
+    "posse.activity",
     "posse.algorithms",
     "posse.bandits",
     "posse.beliefs",

@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from posse import activity as activity
     from posse import algorithms as algorithms
     from posse import bandits as bandits
     from posse import beliefs as beliefs
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 _MODULES = (
+    "activity",
     "algorithms",
     "bandits",
     "beliefs",

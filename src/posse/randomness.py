@@ -27,6 +27,7 @@ PURPOSES = (
     "drift",
     "delay",
     "contexts",
+    "activity",
 )
 
 

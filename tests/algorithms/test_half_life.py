@@ -11,7 +11,6 @@ from posse import beliefs, networks
 from posse.algorithms import Problem
 from posse.effective_samples import SIGNS
 from posse.families import Gaussian
-from posse.lab.compiled import registry as plan
 from posse.lab.experiments import Experiment
 from posse.policies import ThompsonSampling
 
@@ -152,12 +151,9 @@ def test_signs_fade_with_the_beliefs(half_life):
     assert (np.abs(result.signs[:, :, 1:]) <= weights[:, :, None] + 1e-9).all()
 
 
-def test_the_compiled_engine_says_what_it_lacks():
+def test_the_compiled_engine_plays_it():
     algorithm = posse.Decentralized(TS, half_life=10)
-    assert simulate(algorithm, engine="auto", keep=()).engine == "reference"
-    with pytest.raises(ValueError, match="has no kernel for half_life"):
-        simulate(algorithm, engine="compiled", keep=())
-    assert "half_life" not in plan.compiled_parts()
+    assert simulate(algorithm, engine="auto", keep=()).engine == "compiled"
 
 
 def test_a_memory_shorter_than_mixing_takes_is_warned_of():

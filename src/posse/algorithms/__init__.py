@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from posse.algorithms.algorithm import IDLE as IDLE
 from posse.algorithms.algorithm import Algorithm, ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianAlgorithm as BayesianAlgorithm
 from posse.algorithms.bayesian import TimedAlgorithm as TimedAlgorithm

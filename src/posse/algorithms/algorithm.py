@@ -16,6 +16,9 @@ from posse.families import Model
 from posse.networks import Network, find_links_in_use, sum_by_receiver
 from posse.randomness import FloatArray, IntArray, Randomness
 
+# The arm of an agent that does not play in a round (`posse.activity`).
+IDLE = -1
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -90,9 +93,9 @@ class Algorithm(Protocol):
     algorithm without this argument is refused there, unless it has a plain family of its own.
 
     Optional: `learn_delayed(state, arms, arrivals, weights)` replaces `learn` for bandits with
-    delayed rewards (`posse.Bandit.delayed`): arms (R, N) are the arms played in this round,
-    `arrivals` (`ArrivedRewards`) the rewards that arrive in it. An algorithm without it is refused
-    there.
+    delayed rewards (`posse.Bandit.delayed`), and where agents sleep (`posse.activity`): arms (R, N)
+    are the arms played in this round, IDLE (-1) for an agent that does not play; `arrivals`
+    (`ArrivedRewards`) are the rewards that arrive in it. An algorithm without it is refused there.
     """
 
     name: ClassVar[str]

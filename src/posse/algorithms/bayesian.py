@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs, policies, validation
-from posse.algorithms.algorithm import ArrivedRewards, Problem
+from posse.algorithms.algorithm import IDLE, ArrivedRewards, Problem
 from posse.families import Model, get_optional, is_contextual, require_plain_family
 from posse.policies import Policy, ThompsonSampling
 from posse.randomness import FloatArray, Randomness
@@ -173,7 +173,7 @@ class TimedAlgorithm(BayesianAlgorithm):
             statistics = statistics * self.discount_factor**arrivals.age
         if assumed_statistic is not None:
             # pulls of this round without a reward are open: they count as the lowest reward now
-            still_open = np.ones(arms.size, dtype=bool)
+            still_open = np.ravel(arms) != IDLE
             still_open[of_agents[~late]] = False
             opened = (np.arange(arms.size) * n_arms + np.ravel(arms))[still_open]
             at_start = np.broadcast_to(

@@ -9,6 +9,7 @@ import numpy as np
 
 from posse import validation
 from posse.divergences import Divergence, kl_bernoulli
+from posse.families.belief_divergences import hellinger_distance, kl_beta, log_normaliser_beta
 from posse.families.family import UNIT, Interval
 from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
@@ -100,6 +101,14 @@ class BetaBelief(OptionalMethods):
         mean = np.asarray(mean, dtype=float)
         log_kernel = xlogy(alpha - 1, mean) + xlog1py(beta - 1, -mean)
         return np.asarray(log_kernel - betaln(alpha, beta))
+
+    def kl(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The divergence KL(belief, other) between Beta laws: (D, ...) -> (...)."""
+        return kl_beta(belief, other)
+
+    def hellinger(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The Hellinger distance between two beliefs: (D, ...) -> (...)."""
+        return hellinger_distance(log_normaliser_beta, belief, other)
 
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """y log m + (1 - y) log(1 - m); for fractional y a quasi-likelihood."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from posse import validation
 from posse.divergences import Divergence, kl_exponential
+from posse.families.belief_divergences import hellinger_distance, kl_gamma, log_normaliser_gamma
 from posse.families.family import POSITIVE, Interval
 from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
@@ -98,6 +99,14 @@ class Exponential(OptionalMethods):
         # The change of variables from 1/m to m has the Jacobian 1/m^2: shape - 1 becomes shape + 1.
         log_norm = shape * np.log(rate) - gammaln(shape)
         return np.asarray(log_norm - (shape + 1) * np.log(mean) - rate / mean)
+
+    def kl(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The divergence KL(belief, other) between inverse-Gamma laws: (D, ...) -> (...)."""
+        return kl_gamma(belief, other)
+
+    def hellinger(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The Hellinger distance between two beliefs: (D, ...) -> (...)."""
+        return hellinger_distance(log_normaliser_gamma, belief, other)
 
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """-log m - y / m."""

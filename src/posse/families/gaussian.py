@@ -11,6 +11,7 @@ import numpy as np
 
 from posse import validation
 from posse.divergences import Divergence, kl_gaussian
+from posse.families.belief_divergences import hellinger_distance, kl_normal, log_normaliser_normal
 from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
 from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
@@ -130,6 +131,14 @@ class Gaussian(OptionalMethods):
         shift, precision = belief
         squares = precision * (mean - shift / precision) ** 2
         return np.asarray((np.log(precision / (2 * math.pi)) - squares) / 2)
+
+    def kl(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The divergence KL(belief, other) between normal laws: (D, ...) -> (...)."""
+        return kl_normal(belief, other)
+
+    def hellinger(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The Hellinger distance between two beliefs: (D, ...) -> (...)."""
+        return hellinger_distance(log_normaliser_normal, belief, other)
 
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """-(y - m)^2 / (2 sigma^2)."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from posse import validation
 from posse.divergences import Divergence, kl_gaussian_unknown_variance
+from posse.families.belief_divergences import hellinger_distance, kl_gamma
 from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
 from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
@@ -136,6 +137,29 @@ class GaussianUnknownVariance(OptionalMethods):
         degrees = 2 * q.shape
         log_norm = np.log(q.scale) + np.log(degrees) / 2 + betaln(0.5, q.shape)
         return np.asarray(-(degrees + 1) / 2 * np.log1p(squares / q.rate) - log_norm)
+
+    def kl(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The divergence KL(belief, other) of mean and precision: (4, ...) -> (...).
+
+        That of the precisions, and that of the means given the precision, on average.
+        """
+        p = self.unpack_belief(belief)
+        q = self.unpack_belief(other)
+        ratio = q.count / p.count
+        squares = q.count * (p.shape / p.rate) * (p.location - q.location) ** 2
+        of_means = np.maximum((squares + ratio - 1.0 - np.log(ratio)) / 2, 0.0)
+        of_precisions = kl_gamma(np.stack([p.shape, p.rate]), np.stack([q.shape, q.rate]))
+        return np.asarray(of_precisions + of_means)
+
+    def hellinger(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The Hellinger distance between beliefs about mean and precision: (4, ...) -> (...)."""
+        return hellinger_distance(self._log_normaliser, belief, other)
+
+    def _log_normaliser(self, belief: FloatArray) -> FloatArray:
+        from scipy.special import gammaln
+
+        q = self.unpack_belief(belief)
+        return np.asarray(gammaln(q.shape) - q.shape * np.log(q.rate) - np.log(q.count) / 2)
 
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """(log tau - tau (y - m)^2) / 2."""

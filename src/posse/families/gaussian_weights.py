@@ -16,6 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import validation
+from posse.families.belief_divergences import (
+    hellinger_distance,
+    kl_weights,
+    log_normaliser_weights,
+)
 from posse.randomness import FloatArray
 
 # The variance of a mean at a context without any feature is 0, and its inverse is needed.
@@ -143,3 +148,15 @@ class GaussianWeights:
         precision = np.empty((*last.shape[:-1], d, d))
         precision[..., rows, columns] = precision[..., columns, rows] = last[..., d:]
         return last[..., :d], precision
+
+    def kl(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The divergence KL(belief, other) between beliefs about all weights: (D, ...) -> (...)."""
+        return kl_weights(*self.unpack_matrices(belief), *self.unpack_matrices(other))
+
+    def hellinger(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The Hellinger distance between beliefs about all weights: (D, ...) -> (...)."""
+
+        def log_normaliser(coordinates: FloatArray) -> FloatArray:
+            return log_normaliser_weights(*self.unpack_matrices(coordinates))
+
+        return hellinger_distance(log_normaliser, belief, other)

@@ -107,6 +107,14 @@ class LogitNormal(OptionalMethods):
         of_log_odds = _LOG_ODDS.log_density(belief, logit(mean))
         return np.asarray(of_log_odds - np.log(mean) - np.log1p(-mean))
 
+    def kl(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The divergence KL(belief, other), which is that of the log-odds: (2, ...) -> (...)."""
+        return _LOG_ODDS.kl(belief, other)
+
+    def hellinger(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The Hellinger distance between two beliefs: (D, ...) -> (...)."""
+        return _LOG_ODDS.hellinger(belief, other)
+
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """y log m + (1 - y) log(1 - m)."""
         from scipy.special import xlog1py, xlogy

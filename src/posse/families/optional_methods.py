@@ -33,7 +33,9 @@ class OptionalMethods:
     assumption: the assumption of `posse.verdict` beside the range of rewards, in words.
 
     A family may also have `posterior_variance(belief)`, which `TopTwo` uses; without it the middle
-    68% of the posterior gives the variance.
+    68% of the posterior gives the variance. And it may have `kl(belief, other)` and
+    `hellinger(belief, other)`, (D, ...) -> (...), the divergence and the distance between the
+    posteriors of all parameters; `EventTriggered` needs the first. All families here have both.
     """
 
     powers: ClassVar[tuple[int, ...]] = ()

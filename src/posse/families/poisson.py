@@ -9,6 +9,7 @@ import numpy as np
 
 from posse import validation
 from posse.divergences import Divergence, kl_poisson
+from posse.families.belief_divergences import hellinger_distance, kl_gamma, log_normaliser_gamma
 from posse.families.family import POSITIVE, Interval
 from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
@@ -90,6 +91,14 @@ class Poisson(OptionalMethods):
         return np.asarray(
             xlogy(shape, rate) - gammaln(shape) + xlogy(shape - 1, mean) - rate * mean
         )
+
+    def kl(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The divergence KL(belief, other) between Gamma laws: (D, ...) -> (...)."""
+        return kl_gamma(belief, other)
+
+    def hellinger(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The Hellinger distance between two beliefs: (D, ...) -> (...)."""
+        return hellinger_distance(log_normaliser_gamma, belief, other)
 
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """y log m - m."""

@@ -11,6 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import validation
+from posse.families.belief_divergences import (
+    hellinger_distance,
+    kl_beta,
+    kl_gamma,
+    log_normaliser_beta,
+    log_normaliser_gamma,
+)
 from posse.families.family import POSITIVE, Interval
 from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
@@ -138,6 +145,17 @@ class Revenue(OptionalMethods):
         # the Jacobian of m = mean / p
         return np.asarray(log_beta + log_sale - scale / sale - np.log(p))
 
+    def kl(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The divergence KL(belief, other) of conversion and average sale: (4, ...) -> (...).
+
+        They are independent, so that it is the sum of the two divergences.
+        """
+        return np.asarray(kl_beta(belief[:2], other[:2]) + kl_gamma(belief[2:], other[2:]))
+
+    def hellinger(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The Hellinger distance of conversion and average sale together: (4, ...) -> (...)."""
+        return hellinger_distance(_log_normaliser, belief, other)
+
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """log(1 - p) without a sale, else log p - shape (log m + y / m)."""
         y = np.asarray(rewards, dtype=float)
@@ -156,6 +174,10 @@ class Revenue(OptionalMethods):
         # amounts of small shapes may round to 0, which would be no sale
         amount = np.maximum(amount, np.finfo(float).tiny)
         return np.asarray(np.where(above < 1.0, means / self.conversion * amount, 0.0))
+
+
+def _log_normaliser(belief: FloatArray) -> FloatArray:
+    return np.asarray(log_normaliser_beta(belief[:2]) + log_normaliser_gamma(belief[2:]))
 
 
 # The law of the mean. With x = p m and z = sale_scale / x, its density and its distribution

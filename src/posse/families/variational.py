@@ -150,6 +150,14 @@ class Variational(OptionalMethods, ABC):
         """The normal log-density of the mean."""
         return _MEAN.log_density(self.mean_belief(belief), mean)
 
+    def kl(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The divergence KL(belief, other) of beliefs about all locations: (D, ...) -> (...)."""
+        return self._layout.kl(belief, other)
+
+    def hellinger(self, belief: FloatArray, other: FloatArray) -> FloatArray:
+        """The Hellinger distance between beliefs about all locations: (D, ...) -> (...)."""
+        return self._layout.hellinger(belief, other)
+
     @abstractmethod
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """Return the log-likelihood of rewards, up to a term without the mean."""

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from posse import notebook_tables, validation
+from posse.activity import Activity, check_activity_type
 from posse.algorithms import Algorithm
 from posse.bandits import AnyBandit
 from posse.lab import run_ranges as ranges
@@ -55,6 +56,7 @@ class Experiment:
     engine: str | Mapping[str, str] = field(default="auto", hash=False)
     keep: tuple[str, ...] = ()
     single: bool = False
+    activity: Activity | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.algorithms, Mapping) or not self.algorithms:
@@ -72,6 +74,9 @@ class Experiment:
         runs = ranges.parse_runs(self.runs)
         self.bandit.check_runs(runs.stop)
         self.bandit.check_agents(self.network.n_agents)
+        if self.activity is not None:
+            check_activity_type(self.activity)
+            self.activity.check_agents(self.network.n_agents)
         fields = {
             "algorithms": MappingProxyType(dict(self.algorithms)),
             "horizon": horizon,
@@ -116,6 +121,7 @@ class Experiment:
             engine=self.engine,
             record=self.record,
             keep=self.keep,
+            activity=self.activity,
         )
         dry_run_jobs(jobs)
         return jobs
@@ -153,6 +159,7 @@ class Experiment:
             threads=threads,
             record=self.record,
             keep=self.keep,
+            activity=self.activity,
             progress=progress,
         )
 
@@ -203,6 +210,8 @@ def experiment_to_toml(experiment: Experiment) -> str:
     tables: dict[tuple[str, ...], Any] = {}
     tables["bandit",] = to_data(e.bandit)
     tables["network",] = to_data(e.network)
+    if e.activity is not None:
+        tables["activity",] = to_data(e.activity)
     for name, algorithm in e.algorithms.items():
         tables["algorithms", name] = to_data(algorithm)
     for path, table in tables.items():
@@ -241,17 +250,22 @@ def experiment_of(result: Result | Comparison) -> Experiment:
         ]:
             raise ValueError(f"{name!r} cannot be rerun: its settings lack {', '.join(lacking)}")
         if differ := [
-            key for key in shared_keys if own_result.settings[key] != first.settings[key]
+            key
+            for key in (*shared_keys, "activity")
+            if own_result.settings.get(key) != first.settings.get(key)
         ]:
             raise ValueError(
                 f"{name!r} and {next(iter(results))!r} cannot be rerun as one experiment: they "
                 f"differ in {' and '.join(differ)}"
             )
     # record=None is shorter than the list of all rounds, and equal to it.
+    activity = first.settings.get("activity")
     every_round = len(first.times) == first.horizon
     shared = {key: first.settings[key] for key in shared_keys}
     algorithms = {name: own_result.settings["algorithm"] for name, own_result in results.items()}
-    for path, part in find_repr_only({**shared, "algorithms": algorithms}).items():
+    for path, part in find_repr_only(
+        {**shared, "activity": activity, "algorithms": algorithms}
+    ).items():
         raise ValueError(
             f"{path} cannot be rerun: the file only shows {part}; "
             "define it in a module, as a function or a frozen dataclass of plain fields"
@@ -262,6 +276,7 @@ def experiment_of(result: Result | Comparison) -> Experiment:
         "algorithms": algorithms,
         "engine": _merge_engines({name: own_result.engine for name, own_result in results.items()}),
         "keep": first.settings.get("keep", []),
+        **({"activity": activity} if activity is not None else {}),
         "single": single,
     }
     return from_data(Experiment, data)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from posse import validation
 from posse.lab import run_ranges as ranges
-from posse.lab.simulation import KEEP, draw_arm_orders, infer_dims
+from posse.lab.simulation import RECORDED, draw_arm_orders, infer_dims
 from posse.lab.statistics import mean_interval
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ def validate_array(
 def validate_kept(
     kept: Mapping[str, ArrayLike], sizes: Mapping[str, int], settings: Mapping[str, Any]
 ) -> dict[str, NDArray[Any]]:
-    """Validate the axes of kept arrays against KEEP, and return them in its order.
+    """Validate the axes of kept arrays against RECORDED, and return them in its order.
 
     sizes: of the axes that regret and pulls determine; the others may have any size
     """
     for name in kept:
-        validation.validate_choice("kept", name, KEEP)
+        validation.validate_choice("kept", name, RECORDED)
     checked = {}
-    for name in [name for name in KEEP if name in kept]:
+    for name in [name for name in RECORDED if name in kept]:
         dims = infer_dims(name, np.ndim(kept[name]), settings)
         array = validate_array(f"kept {name}", kept[name], len(dims), np.float64, finite=False)
         expected = tuple(sizes.get(dim, size) for dim, size in zip(dims, array.shape, strict=True))
@@ -128,7 +128,7 @@ class Result:
     pulls:    (runs, agents, arms) how often each agent played each arm
     engine:   "compiled" or "reference"
     settings: all that a rerun needs, in plain JSON values
-    kept:     further arrays, by the names of `posse.simulate(..., keep=...)`
+    kept:     further arrays, by the names of `posse.simulate(..., keep=...)`; and plays
 
     Arms are in the order of the bandit's means. The arrays are read-only: writeable ones are
     copied.
@@ -202,6 +202,16 @@ class Result:
         return self._get_kept("signs")
 
     @property
+    def plays(self) -> NDArray[np.float64]:
+        """How often the average agent has played up to each time: (runs, len(times)).
+
+        Equal to the times unless `posse.simulate(..., activity=...)` lets agents sleep.
+        """
+        if "plays" not in self.kept and "activity" not in self.settings:
+            return np.broadcast_to(self.times.astype(np.float64), self.regret.shape)
+        return self._get_kept("plays")
+
+    @property
     def arm_order(self) -> NDArray[np.intp]:
         """The arm here that was arm 0, 1, ... to the algorithm, in each run: (runs, arms).
 
@@ -216,7 +226,7 @@ class Result:
         if name not in self.kept:
             # an AttributeError, so that hasattr returns False
             raise AttributeError(
-                f'{KEEP[name].attribute} was not kept: simulate(..., keep=("{name}",))'
+                f'{RECORDED[name].attribute} was not kept: simulate(..., keep=("{name}",))'
             )
         return self.kept[name]
 

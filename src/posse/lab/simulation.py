@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from posse.activity import Activity
 from posse.algorithms import Algorithm, Problem
 from posse.bandits import AnyBandit, ContextualBandit, SiteMeans
 from posse.effective_samples import SIGNS
@@ -45,6 +46,8 @@ KEEP: dict[str, KeptArray] = {
     "beliefs": KeptArray("beliefs", ("run", "time", "coordinate", "agent", "arm")),
     "signs": KeptArray("signs", ("run", "time", "sketch", "agent", "arm")),
 }
+# All arrays beside regret and pulls: plays are recorded whenever not all agents play.
+RECORDED = {**KEEP, "plays": KeptArray("plays", ("run", "time"))}
 
 
 def validate_keep(keep: Any) -> tuple[str, ...]:
@@ -65,7 +68,7 @@ def count_coordinates(family: Any) -> int:
 def select_dims(name: str, drifts: bool, per_agent: bool) -> tuple[str, ...]:
     """Select the axes of a kept array: true means need time if they drift, and maybe agents."""
     absent = {"time": not drifts, "agent": not per_agent} if name == "means" else {}
-    return tuple(dim for dim in KEEP[name].dims if not absent.get(dim))
+    return tuple(dim for dim in RECORDED[name].dims if not absent.get(dim))
 
 
 def infer_dims(name: str, n_axes: int, settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -80,7 +83,7 @@ def infer_dims(name: str, n_axes: int, settings: Mapping[str, Any]) -> tuple[str
 
 
 def count_numbers_per_run(name: str, sizes: Mapping[str, int], bandit: AnyBandit) -> int:
-    """Count the numbers that one run stores under a name of KEEP.
+    """Count the numbers that one run stores under a name of RECORDED.
 
     sizes: of all axes except that of runs, by name
     """
@@ -167,6 +170,7 @@ class Simulation:
     seed: int
     times: NDArray[np.int64]  # (len,) the rounds to record
     keep: tuple[str, ...] = ()  # names of KEEP
+    activity: Activity | None = None  # None: all agents play in every round
 
     @property
     def model(self) -> Model:
@@ -252,7 +256,7 @@ class Block:
 
     regret: FloatArray  # (R, len)
     pulls: NDArray[np.int32]  # (R, N, K)
-    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by names of KEEP
+    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by names of RECORDED
 
     @classmethod
     def concatenate(cls, blocks: Sequence[Block]) -> Block:
@@ -357,6 +361,7 @@ class Job:
             "seed": s.seed,
             "engine": self.engine,
             **({"keep": list(s.keep)} if s.keep else {}),
+            **({} if s.activity is None else {"activity": encode.encode_activity(s.activity)}),
             "versions": encode.collect_versions(),
         }
 
@@ -384,7 +389,8 @@ class Job:
         """The bytes of one run: its curve, pulls and kept arrays."""
         s = self.simulation
         sizes = axis_sizes(s.bandit, s.network, len(s.times), s.model)
-        kept = sum(count_numbers_per_run(name, sizes, s.bandit) for name in s.keep)
+        names = s.keep if s.activity is None else (*s.keep, "plays")
+        kept = sum(count_numbers_per_run(name, sizes, s.bandit) for name in names)
         return 8 * (len(s.times) + kept) + 4 * sizes["agent"] * sizes["arm"]
 
     @property

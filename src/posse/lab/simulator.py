@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from posse.activity import Activity, check_activity
 from posse.algorithms import ALGORITHMS, Algorithm, ForcedStart
 from posse.bandits import AnyBandit
 from posse.lab import run_ranges as ranges
@@ -125,6 +126,7 @@ def simulate(
     threads: int | None = None,
     record: int | ArrayLike | None = None,
     keep: Iterable[str] = (),
+    activity: Activity | None = None,
     progress: bool = False,
 ) -> Result:
     """Play one algorithm for some runs; equal seeds give equal numbers, whatever the threads.
@@ -135,6 +137,7 @@ def simulate(
     record: None records every round, n records n log-spaced rounds, an array those rounds.
     keep:   arrays to store besides regret and pulls: "agents" (agent_regret), "means",
             "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrate`).
+    activity: who plays in a round, such as `posse.activity.Asleep(0.5)`; None: all agents.
 
     With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are more
     certain than their evidence: keep="beliefs" without "signs" then warns.
@@ -145,7 +148,7 @@ def simulate(
     >>> result.regret.shape, result.pulls.shape
     ((10, 100), (10, 5, 3))
     """
-    task = _Task.validate(bandit, network, horizon, runs, seed, threads, record, keep)
+    task = _Task.validate(bandit, network, horizon, runs, seed, threads, record, keep, activity)
     validate_choice("engine", engine, ENGINES)
     entry = _Entry("simulating", "algorithm", "", algorithm, engine)
     (result,) = task.play([entry], progress, dry_run=False)
@@ -164,6 +167,7 @@ def compare(
     threads: int | None = None,
     record: int | ArrayLike | None = None,
     keep: Iterable[str] = (),
+    activity: Activity | None = None,
     progress: bool = False,
 ) -> Comparison:
     """`simulate` once per algorithm with the same seed: common random numbers.
@@ -181,7 +185,7 @@ def compare(
     >>> bool(comparison["dec-TS"].regret.mean() < comparison["alone"].regret.mean())
     True
     """
-    task = _Task.validate(bandit, network, horizon, runs, seed, threads, record, keep)
+    task = _Task.validate(bandit, network, horizon, runs, seed, threads, record, keep, activity)
     results = task.play(_build_entries(algorithms, engine), progress, dry_run=True)
     return Comparison(dict(zip(algorithms, results, strict=True)))
 
@@ -197,9 +201,10 @@ def plan_jobs(
     engine: str | Mapping[str, str] = "auto",
     record: int | ArrayLike | None = None,
     keep: Iterable[str] = (),
+    activity: Activity | None = None,
 ) -> dict[str, Job]:
     """Validate what `compare` would play and return it as jobs, by name of algorithm."""
-    task = _Task.validate(bandit, network, horizon, runs, seed, 1, record, keep)
+    task = _Task.validate(bandit, network, horizon, runs, seed, 1, record, keep, activity)
     entries = _build_entries(algorithms, engine)
     jobs = task.plan_jobs(entries)
     task.warn_short_half_life(jobs)
@@ -257,6 +262,7 @@ class _Task:
     threads: int
     times: NDArray[np.int64]
     keep: tuple[str, ...]
+    activity: Activity | None
 
     @classmethod
     def validate(
@@ -269,6 +275,7 @@ class _Task:
         threads: Any,
         record: Any,
         keep: Any,
+        activity: Any,
     ) -> _Task:
         """Refuse arguments that cannot be simulated, in one sentence."""
         validation.check_problem(bandit, network)
@@ -284,8 +291,9 @@ class _Task:
         threads = validate_integer("threads", threads, at_least=1)
         bandit.check_runs(runs.stop)
         validation.check_means(bandit, seed, runs)
+        check_activity(activity, network.n_agents, seed, runs[0], horizon)
         times = recorded_rounds(record, horizon)
-        return cls(bandit, network, horizon, runs, seed, threads, times, keep)
+        return cls(bandit, network, horizon, runs, seed, threads, times, keep, activity)
 
     def play(self, entries: Sequence[_Entry], progress: bool, dry_run: bool) -> list[Result]:
         """Play all algorithms; all are validated before the first round of any.
@@ -334,6 +342,9 @@ class _Task:
         for entry in entries:
             validation.check_algorithm(entry.label, entry.algorithm, self.bandit, self.keep)
             validation.check_direction(entry.label, entry.algorithm, self.network)
+            validation.check_idle(
+                entry.label, entry.algorithm, self.activity, self.network, self.keep
+            )
         models = [resolve_model(entry.algorithm, self.bandit) for entry in entries]
         validation.check_size(
             self.bandit, self.network, len(self.runs), len(self.times), self.keep, models
@@ -354,7 +365,14 @@ class _Task:
     def _build_simulation(self, entry: _Entry) -> Simulation:
         algorithm: Any = entry.algorithm
         simulation = Simulation(
-            self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
+            self.bandit,
+            self.network,
+            algorithm,
+            self.horizon,
+            self.seed,
+            self.times,
+            self.keep,
+            self.activity,
         )
         if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check_problem"):
             algorithm.check_problem(simulation.with_graph_of(self.runs[0]).build_problem(1))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from posse.lab.atomic_files import atomic_write, delay_interrupt
 from posse.lab.comparisons import Comparison
 from posse.lab.results import Result
-from posse.lab.simulation import KEEP, infer_dims
+from posse.lab.simulation import RECORDED, infer_dims
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,7 +50,7 @@ def to_dataset(value: Result | Comparison) -> xr.Dataset:
     }
     for name in first.kept:
         dims = infer_dims(name, first.kept[name].ndim, first.settings)
-        arrays[KEEP[name].attribute] = dims, [result.kept[name] for result in results]
+        arrays[RECORDED[name].attribute] = dims, [result.kept[name] for result in results]
     shapes = {name: [result.kept[name].shape for result in results] for name in first.kept}
     return xr.Dataset(
         data_vars={
@@ -128,7 +128,7 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
         times = variables["time"].astype(np.int64)
         regret = variables["regret"].astype(np.float64)
         pulls = variables["pulls"].astype(np.int32)
-        kept = {name: variables[KEEP[name].attribute].astype(np.float64) for name in shapes}
+        kept = {name: variables[RECORDED[name].attribute].astype(np.float64) for name in shapes}
         arrays: list[NDArray[Any]] = [times, regret, pulls, *kept.values()]
         whole = attributes["checksum"] == _compute_checksum(attributes, arrays)
     except Exception:  # a part is missing or of another type

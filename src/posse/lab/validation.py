@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from posse import algorithms, policies
+from posse.activity import Activity
 from posse.algorithms import (
     ALGORITHMS,
     CONTEXTUAL,
@@ -263,6 +264,15 @@ def _find_definer(algorithm: Any, method: str) -> Any:
     return next((cls for cls in type(algorithm).__mro__ if method in vars(cls)), object)
 
 
+def _check_overrides(label: str, algorithm: Any, where: str) -> None:
+    """Refuse a subclass that overrides learn alone: its learn_delayed would not match it."""
+    if _find_definer(algorithm, "learn") not in _find_definer(algorithm, "learn_delayed").__mro__:
+        raise ValueError(
+            f"{label} is {type(algorithm).__name__}, which overrides learn: override "
+            f"learn_delayed too, which replaces it {where}"
+        )
+
+
 def _check_delayed(
     label: str, algorithm: Any, model: Any, bandit: AnyBandit, keep: tuple[str, ...]
 ) -> None:
@@ -275,12 +285,7 @@ def _check_delayed(
             f"{label} is {type(algorithm).__name__}, which cannot learn from delayed rewards: "
             "use Decentralized, Isolated, Centralized, Flooding, Tree or PushSum"
         )
-    # A subclass that overrides learn alone would inherit a learn_delayed that does not match it.
-    if _find_definer(algorithm, "learn") not in _find_definer(algorithm, "learn_delayed").__mro__:
-        raise ValueError(
-            f"{label} is {type(algorithm).__name__}, which overrides learn: override "
-            "learn_delayed too, which replaces it where rewards are delayed"
-        )
+    _check_overrides(label, algorithm, "where rewards are delayed")
     counts = isinstance(algorithm, TimedAlgorithm) and algorithm.open == "count"
     if counts and is_contextual(model):
         raise ValueError(
@@ -300,6 +305,34 @@ def _check_delayed(
         raise ValueError(
             f"keep: messages of {label} are not counted for a delayed bandit: "
             f"{type(algorithm).__name__} sends rewards when they arrive"
+        )
+
+
+def check_idle(
+    label: str,
+    algorithm: Any,
+    activity: Activity | None,
+    network: Network,
+    keep: tuple[str, ...],
+) -> None:
+    """Refuse algorithms that are not defined where agents do not play, and undefined options."""
+    if activity is None:
+        return
+    kind = type(algorithm).__name__
+    if not callable(getattr(algorithm, "learn_delayed", None)):
+        raise ValueError(
+            f"activity: {label} is {kind}, which is defined for agents that play in every round: "
+            "use Decentralized, Isolated, Centralized, Flooding, Tree or PushSum"
+        )
+    _check_overrides(label, algorithm, "where agents sleep")
+    if not activity.relays:
+        raise ValueError("activity: relays=False is not played yet: use relays=True")
+    if "signs" in keep:
+        raise ValueError("keep: signs are not kept where agents sleep: drop activity or signs")
+    if "messages" in keep and isinstance(algorithm, Centralized | Flooding):
+        raise ValueError(
+            f"keep: messages of {label} are not counted where agents sleep: {kind} sends "
+            "observations, of which there are fewer then"
         )
 
 

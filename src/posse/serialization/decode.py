@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from posse import algorithms
+from posse.activity import ACTIVITIES, Activity
 from posse.algorithms import ALGORITHMS, Algorithm
 from posse.bandits import (
     CONTEXTS,
@@ -106,6 +107,7 @@ _DECODER = Decoder(
         Model | None: partial(_decode_entry, FAMILIES | VARIATIONAL | CONTEXTUAL),
         Policy: partial(_decode_entry, POLICIES),
         Algorithm: partial(_decode_entry, ALGORITHMS | algorithms.CONTEXTUAL),
+        Activity | None: partial(_decode_entry, ACTIVITIES),
         Network: _decode_network,
         Bandit: _decode_bandit,
         AnyBandit: _decode_bandit,

@@ -18,6 +18,7 @@ import numpy as np
 
 import posse
 from posse import algorithms
+from posse.activity import ACTIVITIES, Activity
 from posse.algorithms import ALGORITHMS, Algorithm
 from posse.bandits import (
     CONTEXTS,
@@ -47,7 +48,7 @@ from posse.validation import FrozenArray
 # All registries whose entries files name by a word; other classes are import strings.
 REGISTRIES: tuple[dict[str, Any], ...] = (
     *(FAMILIES, VARIATIONAL, CONTEXTUAL, POLICIES, ALGORITHMS, algorithms.CONTEXTUAL),
-    *(MEANS, DRIFTS, DELAYS, WEIGHTS, CONTEXTS),
+    *(MEANS, DRIFTS, DELAYS, WEIGHTS, CONTEXTS, ACTIVITIES),
 )
 
 
@@ -111,6 +112,11 @@ def collect_versions() -> dict[str, str]:
 def encode_algorithm(value: Any) -> Any:
     """Encode an algorithm as plain data."""
     return _encode_checked(Algorithm, value)
+
+
+def encode_activity(value: Activity) -> Any:
+    """Encode an activity as plain data."""
+    return _encode_checked(Activity | None, value)
 
 
 def encode_bandit(value: AnyBandit) -> dict[str, Any]:

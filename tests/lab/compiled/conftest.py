@@ -117,11 +117,11 @@ def play(monkeypatch):
 
     monkeypatch.setattr(engine, "BlockState", Kept)
 
-    def run(bandit, network, algorithm, horizon):
+    def run(bandit, network, algorithm, horizon, activity=None):
         kept.clear()
         result = posse.simulate(
             bandit, network, algorithm,
-            horizon=horizon, runs=3, seed=5, engine="compiled", threads=1,
+            horizon=horizon, runs=3, seed=5, engine="compiled", threads=1, activity=activity,
         )  # fmt: skip
         (rows,) = kept
         return result, rows

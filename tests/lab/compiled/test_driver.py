@@ -9,10 +9,12 @@ import pytest
 
 import posse
 from posse import beliefs, families, networks
+from posse.activity import Custom, PlayMasks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
 from posse.lab.compiled.kernels import merge
 from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import U64, key_of
+from posse.lab.compiled.records import IDLE
 from posse.lab.compiled.registry import POSTERIOR_KERNELS, plan_kernels
 from posse.lab.simulation import Simulation
 
@@ -110,6 +112,39 @@ def replay(play, bandit, network, algorithm):
         np.testing.assert_array_equal(result.pulls, pulls)
         np.testing.assert_allclose(result.regret[:, -1], regret, rtol=1e-12)
         assert result.regret.shape == (RUNS, t)
+
+
+def sleep_by_chance(t, n_agents, generator):
+    """Some agents sleep, and all of them in round 3."""
+    return (generator.random(n_agents) < 0.6) & (t != 3)
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_agents_that_sleep_add_nothing(play, network):
+    """The running-consensus identity with the statistics of those who play."""
+    family = Gaussian(sigma=0.7, prior_mean=0.3, prior_sd=2.0)
+    who = Custom(sleep_by_chance)
+    n_agents = network.n_agents
+    masks = PlayMasks(who, SEED, range(RUNS), n_agents).draw_rounds(HORIZON)
+    counts = sums = np.zeros((RUNS, n_agents, 3))
+    for t in range(1, HORIZON + 1):
+        _, rows = play(BANDITS["gaussian"], network, posse.Decentralized(TS), t, who)
+        arms = rows.arms.reshape(RUNS, n_agents)
+        np.testing.assert_array_equal(arms == IDLE, ~masks[t - 1])
+        if t > 1:
+            weights = weights_of_round(network, t)
+            counts = weights @ counts
+            sums = weights @ sums
+        rewards = rows.rewards[: arms.size].reshape(arms.shape)
+        played = np.arange(3) == arms[..., None]
+        counts = counts + played
+        sums = sums + played * rewards[..., None]
+        precision = 1 / 2.0**2 + n_agents * counts / 0.7**2
+        expected = np.stack([0.3 / 2.0**2 + n_agents * sums / 0.7**2, precision])
+        if rows.plan.shared:
+            expected = expected.mean(axis=2, keepdims=True)
+        got = belief_of(rows, family, n_agents)
+        np.testing.assert_allclose(got, np.broadcast_to(expected, got.shape), rtol=1e-11)
 
 
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)

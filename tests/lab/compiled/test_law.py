@@ -13,6 +13,7 @@ from scipy import stats
 
 import posse
 from posse import networks
+from posse.bandits import RandomWalk
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
 from posse.lab.compiled.registry import (
     BAYESIAN_ALGORITHMS,
@@ -78,27 +79,44 @@ SETTINGS = {
     for number, bandit in enumerate(BANDITS)
     for policy in ALL_POLICIES
 }
+# Worlds beyond the paper's; what beliefs become there is replayed exactly in test_worlds.
+BERNOULLI, SEVERAL = BANDITS["bernoulli"], posse.Bandit.gaussian([0.1, 0.9, 0.4, 0.3], site_sd=0.3)
+WORLDS = {
+    "half-life": (BERNOULLI, "static", {"half_life": 10}),
+    "half-life, failing": (BANDITS["gaussian"], "failing", {"half_life": 10}),
+    "rotation, half-life": (BERNOULLI.drifting(every=20), "failing", {"half_life": 10}),
+    "walk of sites": (SEVERAL.drifting(RandomWalk(0.3, 30.0)), "gossip", {}),
+    "delays, wait": (BANDITS["gaussian"].delayed(mean=8, never=0.1), "static", {}),
+    "delays, count": (BERNOULLI.delayed(mean=8, never=0.1), "gossip", {"open": "count"}),
+    "delays, count, half-life": (
+        BERNOULLI.delayed(mean=8), "push-sum", {"open": "count", "half_life": 20}
+    ),
+}  # fmt: skip
 TIMES = np.array([20, 80])
 RUNS = {"reference": 200, "compiled": 2_000}  # the reference is what takes time
 N_STATISTICS = len(TIMES) * (
-    sum(map(len, SETTINGS.values())) + len(ALL_POLICIES) * len(OTHERS) + len(MISSPECIFIED)
+    sum(map(len, SETTINGS.values()))
+    + len(ALL_POLICIES) * len(OTHERS)
+    + len(MISSPECIFIED)
+    + len(WORLDS)
 )
 LIMIT = stats.norm.isf(1e-3 / 2 / (N_STATISTICS + len(BANDITS) * len(ALL_POLICIES)))
 
 
-def z_scores(bandit, network, algorithm, name, other=None):
+def z_scores(bandit, network, algorithm, name, other=None, ours="compiled"):
     """Wilcoxon's rank statistic of the regret at each of TIMES; each engine has its own seed.
 
     Ranks, not means: a few runs of a hundred have most of the regret, and means of 200 runs so
     skewed are far from normal, by an amount that the rounding of another processor changes.
-    other: the algorithm of the compiled engine if it is not the same one.
+    other: the algorithm of the compiled engine if it is not the same one. ours: the engine that is
+    compared with the reference.
     """
     seed = zlib.crc32(name.encode())
     regrets = [
         posse.simulate(
             bandit, network, other if other and engine == "compiled" else algorithm,
-            horizon=int(TIMES[-1]), runs=runs, record=TIMES, seed=seed + runs, engine=engine,
-            threads=1,
+            horizon=int(TIMES[-1]), runs=runs, record=TIMES, seed=seed + runs,
+            engine=ours if engine == "compiled" else engine, threads=1,
         ).regret
         for engine, runs in RUNS.items()
     ]  # fmt: skip
@@ -152,6 +170,20 @@ def test_regret_with_a_wrong_model(case):
     bandit, model = MISSPECIFIED[case]
     algorithm = posse.Decentralized(TS, model, learning_rate=2.0)
     assert np.abs(z_scores(bandit, networks.cycle(6), algorithm, case)).max() < LIMIT
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        pytest.param(world, marks=[] if world == "half-life" else pytest.mark.long)
+        for world in WORLDS
+    ],
+)
+def test_regret_in_other_worlds(world):
+    bandit, setting, options = WORLDS[world]
+    network, algorithm = (DYNAMICS | OTHERS)[setting]
+    z = z_scores(bandit, network, algorithm(TS, **options), world, ours="auto")
+    assert np.abs(z).max() < LIMIT
 
 
 def test_every_compiled_part_is_here():

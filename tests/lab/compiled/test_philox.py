@@ -75,6 +75,13 @@ def test_uniform_covers_the_open_interval_evenly():
     assert random.uniform(U64(1 << 12)) - random.uniform(U64(0)) == 2.0**-52
 
 
+def test_exp():
+    points = np.concatenate([np.linspace(-699.0, 699.0, 4001), np.geomspace(1e-300, 1.0, 200), [0]])
+    got = np.array([random.exp(x) for x in points])
+    np.testing.assert_allclose(got, np.exp(points), rtol=5e-16)
+    assert 0.0 < random.exp(-1e9) < 1e-300
+
+
 def test_log():
     generator = np.random.default_rng(1)
     points = np.concatenate([

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from numba import types
 
-from posse.lab.compiled.jit import KERNEL, helper, kernel
+from posse.lab.compiled.jit import KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.kernels.thompson import update_sampling_modes
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import (
     BELIEF_ARRAYS,
+    BYTES,
     CHOOSE,
     FLOATS,
+    IDLE,
     MERGE,
     NETWORK_ARRAYS,
     PLAY_CONSTANTS,
@@ -19,6 +21,30 @@ from posse.lab.compiled.records import (
     ROUND_ARRAYS,
     THREAD_WORKSPACE,
 )
+
+
+@vectorised
+def fade_rows(rows, prior, fading, first, last):
+    """Discount the evidence of some rows by one round of age, toward the prior (`beliefs.fade`)."""
+    use_wide_vectors()
+    width = U64(prior.size)
+    for row in range(first, last):
+        at = row * width
+        for j in range(U64(0), width):
+            rows[at + j] = prior[j] + fading * (rows[at + j] - prior[j])
+
+
+@helper
+def charge_regret(charged, gaps, start, size, arms, first, last, n_agents, n_arms):
+    """Charge every agent the gap of its arm in this round, where gaps change.
+
+    gaps: those of the round are from `start` on, `size` numbers for all runs or for all agents.
+    """
+    per_agent = size == U64(arms.size) * n_arms
+    for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
+        for i in range(max(first, slot * n_agents), min(last, (slot + U64(1)) * n_agents)):
+            if arms[i] != IDLE:
+                charged[i] += gaps[start + (i if per_agent else slot) * n_arms + U64(arms[i])]
 
 
 @helper
@@ -42,15 +68,43 @@ def update_rows(
 
 
 @helper
-def record_regret(tally, pulls, gaps, regret, column, n_columns, n_agents, n_arms, n_runs):
+def update_playing_rows(
+    rows, width, shared, rates, arms, rewards, pulls, tally, first, last, n_agents, n_arms,
+    plays, start,
+):  # fmt: skip
+    """`update_rows` for the agents that play; the arm of the others becomes IDLE.
+
+    plays: 1 or 0, from `start` on for each row of the block. Without branches, which would be
+    unpredictable: an agent that does not play adds zeros.
+    """
+    for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
+        begin = max(first, slot * n_agents)
+        for i in range(begin, min(last, (slot + U64(1)) * n_agents)):
+            arm = U64(arms[i])
+            played = plays[start + i]
+            weight = rates[i - slot * n_agents] * played
+            cell = (slot if shared else i) * width + arm
+            rows[cell] += weight
+            rows[cell + n_arms] += weight * rewards[i]
+            pulls[i * n_arms + arm] += played
+            tally[slot * n_arms + arm] += played
+    for i in range(first, last):
+        arms[i] = arms[i] if plays[start + i] != 0 else IDLE
+
+
+@helper
+def record_regret(tally, pulls, gaps, charged, regret, column, n_columns, n_agents, n_arms, n_runs):
     """Compute the cumulative regret of each run from the number of pulls of each arm.
 
     Integers make it independent of the order of pulls. If every agent has its own gaps, the pulls
-    of each agent are used.
+    of each agent are used. If gaps change from round to round, every agent was `charged` already.
     """
     for slot in range(n_runs):
         total = 0.0
-        if gaps.size == tally.size:
+        if charged.size > 0:
+            for i in range(slot * n_agents, (slot + U64(1)) * n_agents):
+                total += charged[i]
+        elif gaps.size == tally.size:
             for k in range(slot * n_arms, (slot + U64(1)) * n_arms):
                 total += gaps[k] * tally[k]
         else:
@@ -64,7 +118,7 @@ _SIGNATURE = types.boolean(
     types.FunctionType(MERGE), types.FunctionType(CHOOSE), types.FunctionType(CHOOSE),
     types.FunctionType(REWARD),
     NETWORK_ARRAYS, BELIEF_ARRAYS, ROUND_ARRAYS, REGRET_ARRAYS, THREAD_WORKSPACE, PLAY_CONSTANTS,
-    FLOATS, FLOATS, types.boolean,  # levels, table, flipped
+    FLOATS, FLOATS, BYTES, types.boolean,  # levels, table, plays, flipped
     *(types.uint64,) * 4,  # lo, hi, tile, first_run
     *(types.uint64,) * 2, types.boolean,  # t0, t1, alone
 )  # fmt: skip
@@ -74,7 +128,7 @@ _SIGNATURE = types.boolean(
 def play(
     merge, choose, choose_eagerly, draw_rewards,
     network, beliefs, current, recorded, work, constant,
-    levels, table, flipped,
+    levels, table, plays, flipped,
     lo, hi, tile, first_run, t0, t1, alone,
 ):  # fmt: skip
     """Play rounds t0 to t1 - 1 of the rows lo to hi; returns which buffer then holds the state.
@@ -84,7 +138,9 @@ def play(
     merge to update, while they are in the processor's cache. `alone` says that these rows are whole
     runs, so that the round can be closed here; otherwise the caller closes it when all threads are
     done. There are no messages in the first `unmixed` rounds. `staged`: observations go to the
-    store, and the choice reads them when a stage ends.
+    store, and the choice reads them when a stage ends. Evidence fades before an update, as in
+    `beliefs.fade`; where means drift, those of the round begin at `current.starts`. plays: which
+    agents play in each round, (rounds, rows of the block) flattened; empty if all do.
     """
     n_agents = constant.n_agents
     n_arms = constant.n_arms
@@ -94,7 +150,11 @@ def play(
     arms = current.arms
     rewards = current.rewards
     store = beliefs.store
+    drifts = current.starts.size > 0
+    means = current.means
+    start = size = U64(0)
     n_runs = (hi - lo) // n_agents
+    all_play = plays.size == 0
     column = 0
     # the first recorded round at or after t0
     while alone and recorded.times[column] < t0:
@@ -102,6 +162,10 @@ def play(
     for t in range(t0, t1):
         now, out = (beliefs.other, beliefs.state) if flipped else (beliefs.state, beliefs.other)
         moved = False
+        if drifts:
+            start = U64(current.starts[t - t0])
+            size = U64(current.starts[current.starts.size - 1])
+            means = current.means[start : start + size]
         for first in range(lo, hi, tile):
             last = min(first + tile, hi)
             # merge the messages that the neighbours sent after the last round
@@ -124,14 +188,32 @@ def play(
             )  # fmt: skip
             # draw rewards and update
             draw_rewards(
-                current.means, constant.parameter, arms, rewards,
+                means, constant.parameter, arms, rewards,
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
-            update_rows(
-                store if constant.staged else rows, U64(4 if constant.staged else 2) * n_arms,
-                shared, constant.rates, arms, rewards, recorded.pulls, work.tally,
-                first, last, n_agents, n_arms,
-            )  # fmt: skip
+            if constant.fading != 1.0:
+                # the rows of this tile: one for each run, or one for each agent
+                lowest = first // n_agents if shared else first
+                end = (last + n_agents - U64(1)) // n_agents if shared else last
+                fade_rows(rows, beliefs.prior, constant.fading, lowest, end)
+            updated = store if constant.staged else rows
+            width = U64(4 if constant.staged else 2) * n_arms
+            if all_play:
+                update_rows(
+                    updated, width, shared, constant.rates, arms, rewards, recorded.pulls,
+                    work.tally, first, last, n_agents, n_arms,
+                )  # fmt: skip
+            else:
+                update_playing_rows(
+                    updated, width, shared, constant.rates, arms, rewards, recorded.pulls,
+                    work.tally, first, last, n_agents, n_arms,
+                    plays, (t - t0) * U64(arms.size),
+                )  # fmt: skip
+            if drifts and t > constant.uncharged:
+                charge_regret(
+                    recorded.charged, recorded.gaps, start, size, arms, first, last,
+                    n_agents, n_arms,
+                )  # fmt: skip
         if moved:
             flipped = not flipped
         if alone:
@@ -140,8 +222,8 @@ def play(
             )
             if recorded.times[column] == t:
                 record_regret(
-                    work.tally, recorded.pulls, recorded.gaps, recorded.regret, column,
-                    recorded.times.size, n_agents, n_arms, n_runs,
+                    work.tally, recorded.pulls, recorded.gaps, recorded.charged, recorded.regret,
+                    column, recorded.times.size, n_agents, n_arms, n_runs,
                 )  # fmt: skip
                 column += 1
     return flipped

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
+from posse.activity import PlayMasks
 from posse.algorithms import check_mass, subtract_forced_pulls
 from posse.lab.compiled import driver
 from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.kernels import push_sum, thompson
 from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import ROOM, U64, key_of
-from posse.lab.compiled.posteriors import POSTERIORS
 from posse.lab.compiled.recorder import BlockRecorder
 from posse.lab.compiled.records import (
     BeliefArrays,
@@ -30,9 +31,11 @@ from posse.lab.compiled.registry import (
     KernelPlan,
     choice_levels,
     choice_table,
+    contest_worth,
     missing_kernel,
     plan_kernels,
 )
+from posse.lab.reference import World
 from posse.lab.simulation import (
     Advance,
     Block,
@@ -58,8 +61,11 @@ MOVING_KERNELS = (
     "merge_push",
     "merge_push_failing",
 )
+ALL_PLAY = np.zeros(0, np.uint8)
 # Agent-steps between two updates of the progress bar, at which Ctrl-C takes effect.
 STEPS_PER_CALL = 2_000_000
+# Means of one call of the driver, where they drift: some megabytes.
+MEANS_PER_CALL = 500_000
 
 
 @dataclass
@@ -93,22 +99,69 @@ class BlockState:
             self.store = push_sum.create_store(n_runs, n_agents)
         else:
             self.store = np.zeros(rows * plan.store_width)
-        means, self.order = s.true_arms(self.runs)
-        self.means = means.reshape(-1)
-        self.gaps = (means.max(axis=-1, keepdims=True) - means).reshape(-1)
+        # one row at the start, to which evidence fades
+        self.prior = np.repeat([count, total], n_arms).astype(float)
+        # the world of the reference engine, so that one seed has the same means on both
+        self.world = World(s, self.runs)
+        self.order = self.world.order
+        self.means = self.world.means.reshape(-1)
+        self.gaps = self.world.gaps.reshape(-1)
         self.arms = np.zeros(rows, np.uint32)
         self.pivots = np.zeros(rows, np.uint32)
         self.rewards = np.empty(rows + ROOM)
         self.pulls = np.zeros(rows * n_arms, np.int32)
         self.eager = np.full(n_runs, self.sampling_mode, np.uint8)
         self.regret = np.zeros((n_runs, len(s.times)))
-        self.beliefs = BeliefArrays(self.state, self.other, self.store)
-        self.current = RoundArrays(self.arms, self.pivots, self.rewards, self.eager, self.means)
+        self.charged = np.zeros(rows if self.world.changes else 0)
+        self.beliefs = BeliefArrays(self.state, self.other, self.store, self.prior)
+        self.current = RoundArrays(
+            self.arms, self.pivots, self.rewards, self.eager, self.means, np.zeros(0, np.int64)
+        )
         regret = self.regret.reshape(-1)
-        self.recorded = RegretArrays(self.pulls, self.gaps, s.times, regret)
+        self.recorded = RegretArrays(self.pulls, self.gaps, s.times, regret, self.charged)
+        self._masks = None
+        if s.activity is not None:
+            self._masks = PlayMasks(s.activity, s.seed, self.runs, n_agents)
+            self._n_plays = [np.zeros((1, n_runs), np.int64)]
+
+    def begin_rounds(self, t: int, end: int) -> None:
+        """Provide the means of the rounds t to end - 1, if they drift."""
+        if not self.world.changes:
+            return
+        means: list[FloatArray] = []
+        gaps: list[FloatArray] = []
+        starts = []
+        for round_ in range(t, end):
+            self.world.begin_round(round_)
+            # a new set only where a mean has changed
+            if not means or self.world.means is not means[-1]:
+                means.append(self.world.means)
+                gaps.append(self.world.gaps)
+            starts.append((len(means) - 1) * self.means.size)
+        self.current = self.current._replace(
+            means=np.stack(means).reshape(-1),
+            starts=np.array([*starts, self.means.size], np.int64),
+        )
+        self.recorded = self.recorded._replace(gaps=np.stack(gaps).reshape(-1))
+
+    def draw_plays(self, n_rounds: int) -> NDArray[np.uint8]:
+        """Draw who plays in the next rounds: (n_rounds rows,); empty if all agents always play."""
+        if self._masks is None:
+            return ALL_PLAY
+        masks = self._masks.draw_rounds(n_rounds)
+        self._n_plays.append(np.einsum("trn->tr", masks, dtype=np.int64))
+        return masks.view(np.uint8).reshape(-1)
+
+    def count_plays(self) -> FloatArray:
+        """Count how often the average agent has played up to each recorded round: (R, len)."""
+        n_agents = self.simulation.network.n_agents
+        so_far = np.cumsum(np.concatenate(self._n_plays), axis=0)  # from round 0 on
+        return np.ascontiguousarray(so_far[self.simulation.times].T / n_agents)
 
     def to_block(self, recorded: dict[str, FloatArray]) -> Block:
         """Return the results in the caller's order of arms."""
+        if self._masks is not None:
+            recorded = recorded | {"plays": self.count_plays()}
         if self.plan.merge in PUSH_KERNELS.values():
             check_mass(self.store[-1])
         n_agents = self.simulation.network.n_agents
@@ -117,7 +170,9 @@ class BlockState:
         # forced pulls, if not charged, cost an agent the gaps of all arms, on average over agents
         gaps = self.gaps.reshape(len(self.runs), -1, n_arms)
         s = self.simulation
-        regret = subtract_forced_pulls(self.regret, s.times, gaps.mean(axis=1), s.uncharged_rounds)
+        # where gaps change, these rounds were never charged
+        free = 0 if self.world.changes else s.uncharged_rounds
+        regret = subtract_forced_pulls(self.regret, s.times, gaps.mean(axis=1), free)
         return Block(regret, in_callers_order(pulls, self.order), recorded)
 
 
@@ -132,7 +187,7 @@ class Engine:
         self.table = choice_table(simulation, self.plan)
         # compiled here, or read from the cache on disk
         self.kernels = [KERNELS[name].dispatcher for name in _kernel_names(self.plan)]
-        self.worth = POSTERIORS[self.plan.posterior].worth if self.plan.posterior else 1
+        self.worth = contest_worth(self.plan)
         self.key = key_of(simulation.seed)
         self.constants = PlayConstants(
             self.plan.shared,
@@ -140,6 +195,8 @@ class Engine:
             U64(self.plan.unmixed),
             U64(self.worth),
             np.full(simulation.network.n_agents, self.plan.rate, np.float64),
+            float(self.plan.fading),
+            U64(simulation.uncharged_rounds),
             self.plan.parameter,
             U64(simulation.network.n_agents),
             U64(simulation.bandit.n_arms),
@@ -174,11 +231,17 @@ class Engine:
         horizon = self.simulation.horizon
         work = allocate_workspace(rows, n_rows, self.arrays.n_words)
         rounds = max(1, STEPS_PER_CALL // n_rows)
+        if rows.world.changes:
+            rounds = max(1, min(rounds, MEANS_PER_CALL // rows.means.size))
         # the driver returns for the progress bar, and after the rounds that the recorder reads
         starts = set(range(1, horizon + 1, rounds)) | {horizon + 1}
         pauses = {int(t) + 1 for t in self.simulation.times} if recorder.records_rounds else set()
         for t, following in pairwise(sorted(starts | pauses)):
-            rows.flipped = self.play_rows(rows, work, 0, n_rows, n_rows, t, following, alone=True)
+            rows.begin_rounds(t, following)
+            plays = rows.draw_plays(following - t)
+            rows.flipped = self.play_rows(
+                rows, work, 0, n_rows, n_rows, t, following, plays, alone=True
+            )
             if following in pauses:
                 recorder.record_round(following - 1)
             advance(len(runs) * (following - t))
@@ -216,8 +279,12 @@ class Engine:
         columns = {int(t): column for column, t in enumerate(s.times)}
         recorder = BlockRecorder(self, rows)
         for t in range(1, s.horizon + 1):
+            rows.begin_rounds(t, t + 1)
+            plays = rows.draw_plays(1)
             futures = [
-                pool.submit(self.play_rows, rows, work, lo, hi, TILE_ROWS, t, t + 1, alone=False)
+                pool.submit(
+                    self.play_rows, rows, work, lo, hi, TILE_ROWS, t, t + 1, plays, alone=False
+                )
                 for work, (lo, hi) in zip(works, parts, strict=True)
             ]
             flipped = [future.result() for future in futures]
@@ -232,8 +299,8 @@ class Engine:
             if t in columns:
                 tally = np.sum([work.tally for work in works], axis=0)
                 driver.record_regret(
-                    tally, rows.pulls, rows.gaps, rows.regret.reshape(-1), columns[t], len(s.times),
-                    U64(n_rows), U64(s.bandit.n_arms), 1,
+                    tally, rows.pulls, rows.gaps, rows.charged, rows.regret.reshape(-1),
+                    columns[t], len(s.times), U64(n_rows), U64(s.bandit.n_arms), 1,
                 )  # fmt: skip
                 if recorder.records_rounds:
                     recorder.record_round(t)
@@ -249,15 +316,20 @@ class Engine:
         tile: int,
         t: int,
         end: int,
+        plays: NDArray[np.uint8] = ALL_PLAY,
+        *,
         alone: bool,
     ) -> bool:
-        """Play rounds t to end - 1 of the rows lo to hi; returns whether buffers are swapped."""
-        levels = choice_levels(self.simulation, t, end)
+        """Play rounds t to end - 1 of the rows lo to hi; returns whether buffers are swapped.
+
+        plays: who plays in these rounds, see `BlockState.draw_plays`
+        """
+        levels = choice_levels(self.simulation, self.plan, t, end)
         return bool(
             driver.play(
                 *self.kernels,
                 self.arrays, rows.beliefs, rows.current, rows.recorded, work, self.constants,
-                levels, self.table, rows.flipped,
+                levels, self.table, plays, rows.flipped,
                 lo, hi, tile, rows.runs[0], t, end, alone,
             )
         )  # fmt: skip

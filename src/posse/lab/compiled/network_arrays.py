@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from posse.algorithms import delivery_delays
-from posse.lab.compiled.kernels import push_sum
+from posse.lab.compiled.kernels import push_sum, tree
 from posse.lab.compiled.records import NetworkArrays
 from posse.lab.compiled.registry import PUSH_KERNELS, KernelPlan
 from posse.networks import DEFAULT_RULE, LinkFailure, Network, assemble_matrix, spanning_tree
@@ -88,13 +88,15 @@ def _delivery_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     """Return the senders of each agent and how many hops away they are."""
     receiver, sender, hops = delivery_delays(network, plan.hops)
     constants = np.zeros(8)
-    constants[:2] = hops[-1] + 1, plan.rate
+    constants[0] = hops[-1] + 1
     is_other = receiver != sender
     # grouped by receiver, as CSR rows
     order = np.lexsort((sender[is_other], receiver[is_other]))
     receiver, sender, hops = (array[is_other][order] for array in (receiver, sender, hops))
     offsets = np.searchsorted(receiver, np.arange(network.n_agents + 1)).astype(np.int64)
-    return NetworkArrays(offsets, sender, links=hops.astype(np.uint32), constants=constants)
+    # an observation of the last round, one hop away, is new
+    weights = plan.rate * plan.fading ** (hops - 1.0)
+    return NetworkArrays(offsets, sender, weights, hops.astype(np.uint32), constants)
 
 
 def _open_neighbours(network: Network) -> NetworkArrays:
@@ -113,6 +115,7 @@ def _tree_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     tree_links = np.zeros(0, np.int64)
     n_words = 8
     constants[:3] = *plan.prior, plan.rate
+    constants[tree.FADING] = plan.fading
     if isinstance(dynamics, LinkFailure):
         constants[3] = dynamics.p
         # a link (i, j) as one number i N + j, to look it up among the sorted links of the tree

@@ -100,6 +100,25 @@ def log(x):
 
 
 @njit(inline="always")
+def exp(x):
+    """Compute the exponential of a number up to 700 without branches; below -700 it is nearly 0.
+
+    x = k log 2 + r with |r| <= log(2)/2, then 2^k times the Taylor series of exp r, whose
+    remainder is below 2e-16.
+    """
+    x = max(x, -700.0)
+    shifted = x * 1.4426950408889634 + 6755399441055744.0
+    k = shifted - 6755399441055744.0
+    r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10
+    high = 1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r * (1 / 479001600)))
+    middle = 1 / 720 + r * (1 / 5040 + r * (1 / 40320 + r * high))
+    low = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * middle)))
+    series = 1.0 + r * (1.0 + r * low)
+    # the low bits of `shifted` are k: added to the exponent
+    return as_float(as_bits(series) + (as_bits(shifted) << U64(52)))
+
+
+@njit(inline="always")
 def normals(word0, word1):
     """Return two standard normals from two words (Box-Muller, with fdlibm's sin and cos)."""
     radius = math.sqrt(-2.0 * log(uniform(word0)))

@@ -37,8 +37,10 @@ class BlockRecorder:
         if "agents" in s.keep:
             self._kept["agents"] = np.zeros((n_runs, n_agents, len(s.times)))
         if "means" in s.keep:
-            means = in_callers_order(rows.means.reshape(n_runs, -1, n_arms), rows.order)
-            self._kept["means"] = means if s.bandit.per_agent else means[:, 0]
+            self._kept["means"] = self._current_means()
+            if rows.world.changes:
+                between = self._kept["means"].shape[1:]
+                self._kept["means"] = np.zeros((n_runs, len(s.times), *between))
         if "messages" in s.keep:
             self._kept["messages"] = self._count_messages()
         if "beliefs" in s.keep:
@@ -47,12 +49,18 @@ class BlockRecorder:
     @property
     def records_rounds(self) -> bool:
         """Whether the engine must pause after each recorded round."""
-        return "agents" in self._kept or "beliefs" in self._kept or self._counts_messages
+        drifting_means = "means" in self._kept and self._rows.world.changes
+        recorded = "agents" in self._kept or "beliefs" in self._kept or drifting_means
+        return recorded or self._counts_messages
 
     def record_round(self, t: int) -> None:
         """Record the state after round t."""
         (column,) = np.flatnonzero(self._simulation.times == t)
-        if "agents" in self._kept:
+        if "means" in self._kept and self._rows.world.changes:
+            self._kept["means"][:, column] = self._current_means()
+        if "agents" in self._kept and self._rows.world.changes:
+            self._kept["agents"][:, :, column] = self._rows.charged.reshape(self._shape[:2])
+        elif "agents" in self._kept:
             pulls = self._rows.pulls.reshape(self._shape)
             axes = "rnk,rnk->rn" if self._gaps.shape[1] > 1 else "rnk,rxk->rn"
             self._kept["agents"][:, :, column] = np.einsum(axes, pulls, self._gaps)
@@ -72,12 +80,17 @@ class BlockRecorder:
         """Return all recorded arrays, in the caller's order of arms."""
         s = self._simulation
         recorded = self._kept
-        if "agents" in recorded:
+        if "agents" in recorded and not self._rows.world.changes:
             gaps = np.broadcast_to(self._gaps, self._shape).reshape(-1, self._shape[-1])
             curves = recorded["agents"].reshape(-1, len(s.times))
             charged = subtract_forced_pulls(curves, s.times, gaps, s.uncharged_rounds)
             recorded["agents"] = charged.reshape(recorded["agents"].shape)
         return recorded
+
+    def _current_means(self) -> FloatArray:
+        """Return the true means of the round in the caller's order: (R, K), or (R, N, K)."""
+        means = in_callers_order(self._rows.world.means, self._rows.order)
+        return means if self._simulation.bandit.per_agent else means[:, 0]
 
     def _read_beliefs(self, t: int) -> FloatArray:
         """Return the family's coordinates after round t and its messages: (2, R, N, K).

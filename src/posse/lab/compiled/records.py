@@ -20,6 +20,9 @@ FLOATS = types.float64[::1]
 COUNTS = types.int32[::1]
 TALLY = types.int64[::1]
 
+# The arm of an agent that did not play in the last round (`posse.activity`).
+IDLE = np.uint32(0xFFFFFFFF)
+
 # Arguments that every role takes: where in the network, when, and with which random numbers.
 #   lo, hi       the rows (agents) of this tile; row = slot * n_agents + agent, slot = run - first
 #   n_agents, n_arms
@@ -70,25 +73,29 @@ class BeliefArrays(NamedTuple):
     state: Any
     other: Any  # the second buffer, for kernels that do not merge in place
     store: Any  # what an algorithm stores besides
+    prior: Any  # one row at the start, to which evidence fades; empty if there are no beliefs
 
 
 class RoundArrays(NamedTuple):
     """The arms and rewards of the running round, and how each run samples."""
 
-    arms: Any  # (rows,)
+    arms: Any  # (rows,) of the last round until the choice; IDLE where an agent did not play
     pivots: Any  # (rows,) leading arms, where lazy sampling starts
     rewards: Any  # (rows + ROOM,)
     eager: Any  # (runs,) sampling modes
-    means: Any  # (runs or rows, arms) flattened
+    means: Any  # (runs or rows, arms) flattened; where means drift, all sets of these rounds
+    # Where means drift: where the means of each round of this call start, then the size of a set.
+    starts: Any
 
 
 class RegretArrays(NamedTuple):
     """The pulls and the regret of a block."""
 
     pulls: Any  # (rows, arms) flattened
-    gaps: Any  # (runs or rows, arms) flattened
+    gaps: Any  # as the means
     times: Any  # (columns,) recorded rounds
     regret: Any  # (runs, columns) flattened
+    charged: Any  # (rows,) regret so far, where means drift; else empty
 
 
 class ThreadWorkspace(NamedTuple):
@@ -110,6 +117,8 @@ class PlayConstants(NamedTuple):
     unmixed: Any  # uint64: rounds without messages
     worth: Any  # uint64: vectorised draws that cost as much as one scalar draw
     rates: Any  # (agents,) added to the count by one observation of each agent
+    fading: float  # the weight of evidence one round later
+    uncharged: Any  # uint64: rounds whose regret is not charged, where means drift
     parameter: float  # of the rewards
     n_agents: Any  # uint64
     n_arms: Any  # uint64
@@ -120,11 +129,14 @@ class PlayConstants(NamedTuple):
 NETWORK_ARRAYS = types.NamedTuple(
     (TALLY, TALLY, FLOATS, INDICES, FLOATS, types.int64), NetworkArrays
 )
-BELIEF_ARRAYS = types.NamedUniTuple(FLOATS, 3, BeliefArrays)
-ROUND_ARRAYS = types.NamedTuple((INDICES, INDICES, FLOATS, BYTES, FLOATS), RoundArrays)
-REGRET_ARRAYS = types.NamedTuple((COUNTS, FLOATS, TALLY, FLOATS), RegretArrays)
+BELIEF_ARRAYS = types.NamedUniTuple(FLOATS, 4, BeliefArrays)
+ROUND_ARRAYS = types.NamedTuple((INDICES, INDICES, FLOATS, BYTES, FLOATS, TALLY), RoundArrays)
+REGRET_ARRAYS = types.NamedTuple((COUNTS, FLOATS, TALLY, FLOATS, FLOATS), RegretArrays)
 THREAD_WORKSPACE = types.NamedTuple((FLOATS, INDICES, WORDS, COUNTS, TALLY, WORDS), ThreadWorkspace)
 PLAY_CONSTANTS = types.NamedTuple(
-    (types.boolean, types.boolean, U64, U64, FLOATS, types.float64, U64, U64, U64, U64),
+    (
+        types.boolean, types.boolean, U64, U64, FLOATS, types.float64, U64, types.float64,
+        U64, U64, U64, U64,
+    ),
     PlayConstants,
-)
+)  # fmt: skip

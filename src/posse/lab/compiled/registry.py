@@ -205,6 +205,7 @@ class KernelPlan:
     # added to the count by one observation; (N,) if agents have different learning rates
     rate: float | FloatArray
     parameter: float  # of the rewards
+    fading: float = 1.0  # the weight of evidence one round later
     shared: bool = False  # whether all agents of a run share one belief
     unmixed: int = 0  # rounds without messages
     staged: bool = False  # whether observations wait in the store for the next stage
@@ -224,8 +225,6 @@ def missing_kernel(simulation: Simulation) -> str | None:
             return f"keep={name!r}"
     if isinstance(simulation.bandit, ContextualBandit):
         return "contexts"
-    if simulation.bandit.drift is not None:
-        return f"drift {type(simulation.bandit.drift).__name__}"
     if simulation.bandit.delay is not None:
         return "delay"
     algorithm: Any = simulation.algorithm
@@ -247,9 +246,6 @@ def missing_kernel(simulation: Simulation) -> str | None:
         return (
             "keep='beliefs' of an algorithm without them" if "beliefs" in simulation.keep else None
         )
-    # kernels add evidence at a constant rate, without discounting
-    if algorithm.half_life is not None:
-        return "half_life"
     if type(algorithm.policy) not in POLICY_KERNELS:
         return f"policy {type(algorithm.policy).__name__}"
     if posterior_kernel(type(simulation.model)) is None:
@@ -327,6 +323,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         "posterior": posterior,
         "prior": (float(count), float(total)),
         "rate": rate * weight,
+        "fading": algorithm.discount_factor,
         "shared": shared,
         "store_width": store,
         "ignores_weights": ignores_weights,
@@ -394,10 +391,27 @@ def _plan_rival(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def choice_levels(simulation: Simulation, t: int, end: int) -> Any:
-    """Return the level of the choice for each of the rounds t to end - 1: (end - t,)."""
-    from posse.lab.compiled.kernels.thompson import OUTRIGHT
+def _outright_level(plan: KernelPlan) -> float:
+    """Return the bound of an arm's tail above which Thompson Sampling draws the arm outright."""
+    from posse.lab.compiled.kernels import thompson
 
+    # PushSum does not count evidence twice, so its agents stay uncertain for longer than others
+    pushes = plan.merge in PUSH_KERNELS.values()
+    return thompson.OUTRIGHT_IF_WIDE if pushes else thompson.OUTRIGHT
+
+
+def contest_worth(plan: KernelPlan) -> int:
+    """Return how many vectorised draws an arm costs that fails the quick test."""
+    from posse.lab.compiled import posteriors
+
+    if not plan.posterior:
+        return 1
+    worth = posteriors.POSTERIORS[plan.posterior].worth
+    return (worth + 1) // 2 if plan.merge in PUSH_KERNELS.values() else worth
+
+
+def choice_levels(simulation: Simulation, plan: KernelPlan, t: int, end: int) -> Any:
+    """Return the level of the choice for each of the rounds t to end - 1: (end - t,)."""
     algorithm: Any = simulation.algorithm
     problem = simulation.build_problem(1)
     if isinstance(algorithm, OBSERVATION_ALGORITHMS):
@@ -414,7 +428,7 @@ def choice_levels(simulation: Simulation, t: int, end: int) -> Any:
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
     if isinstance(algorithm.policy, policies.RandUCB):
         return np.full(end - t, algorithm.policy.sampling)
-    return np.full(end - t, OUTRIGHT)
+    return np.full(end - t, _outright_level(plan))
 
 
 def choice_table(simulation: Simulation, plan: KernelPlan) -> Any:
@@ -450,7 +464,7 @@ def choice_table(simulation: Simulation, plan: KernelPlan) -> Any:
         return np.array([algorithm.policy.width])
     # Thompson Sampling: the thresholds of the quick test
     factor = posteriors.POSTERIORS[plan.posterior].factor
-    return thompson.thresholds_for(factor, thompson.OUTRIGHT, simulation.bandit.n_arms)
+    return thompson.thresholds_for(factor, _outright_level(plan), simulation.bandit.n_arms)
 
 
 def compiled_parts() -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.algorithms import Problem
+from posse.algorithms import IDLE, Problem
 from posse.lab.reference.environment import BlockEnvironment, DelayedRewards
 from posse.lab.reference.recorder import Recorder
 from posse.lab.simulation import (
@@ -42,13 +42,16 @@ def simulate_block(
 
     state = s.algorithm.init(problem)
     recorder = Recorder(s, problem, runs, environment.world, state)
-    delayed = DelayedRewards(s, runs) if s.bandit.delay is not None else None
+    # a reward may come late, or not at all because its agent does not play
+    every_reward = s.bandit.delay is None and s.activity is None
+    delayed = None if every_reward else DelayedRewards(s, runs)
     algorithm: Any = s.algorithm  # validated: it has the optional methods that it needs
     # `prepare` is optional: it starts a round, as the messages of GosInE do.
     prepare = getattr(algorithm, "prepare", None)
     for t in range(1, (rounds or s.horizon) + 1):
         try:
             contexts = environment.begin_round(t)
+            plays = environment.draw_plays()
             context_arguments = {"contexts": contexts} if s.reads_contexts else {}
             state = prepare(state, t, to_policy) if prepare else state
             chosen = algorithm.choose(state, t, to_policy, **context_arguments)
@@ -58,9 +61,10 @@ def simulate_block(
             if delayed is None:
                 state = algorithm.learn(state, arms, rewards, weights, **context_arguments)
             else:
-                arrivals = delayed.collect_arrivals(t, arms, rewards, **context_arguments)
-                state = algorithm.learn_delayed(state, arms, arrivals, weights)
-            recorder.record_round(t, cells, state, weights)
+                arrivals = delayed.collect_arrivals(t, arms, rewards, plays, **context_arguments)
+                played = arms if plays is None else np.where(plays, arms, IDLE)
+                state = algorithm.learn_delayed(state, played, arrivals, weights)
+            recorder.record_round(t, cells, state, weights, plays)
         except Exception as error:  # often of a user's own algorithm, family or graph
             error.add_note(f"(in round {t}, {_name_runs(runs)}, {type(algorithm).__name__})")
             raise

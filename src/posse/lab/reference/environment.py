@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from posse.activity import BoolArray, PlayMasks
 from posse.algorithms import ArrivedRewards
 from posse.bandits import NEVER, draw_delays
 from posse.families import FAMILIES, VARIATIONAL, Grid, get_family_name, is_contextual
@@ -25,7 +26,8 @@ from posse.randomness import FloatArray, Streams
 class DelayedRewards:
     """The queue of delayed rewards of a block of runs, by arrival round.
 
-    A reward that would arrive after the horizon, or never, is not queued.
+    A reward that would arrive after the horizon, or never, is not queued. Agents that do not play
+    get no reward; those that play get it at once if the bandit has no delay.
     """
 
     def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
@@ -41,11 +43,15 @@ class DelayedRewards:
         t: int,
         arms: NDArray[np.intp],
         rewards: FloatArray,
+        plays: BoolArray | None = None,  # (R, N); None: all agents play
         contexts: FloatArray | None = None,
     ) -> ArrivedRewards:
         """Queue the rewards (R, N) of round t and return the rewards that arrive in it."""
-        wait = np.ravel(draw_delays(self._delay, self._stream, arms.shape))
-        rows = np.flatnonzero((wait != NEVER) & (t + wait <= self._horizon))
+        wait = np.zeros(arms.size, dtype=np.int64)
+        if self._delay is not None:
+            wait = np.ravel(draw_delays(self._delay, self._stream, arms.shape))
+        arrives = (wait != NEVER) & (t + wait <= self._horizon)
+        rows = np.flatnonzero(arrives if plays is None else arrives & np.ravel(plays))
         # Sorted by delay, rewards of one arrival round are adjacent, and are queued as one slice.
         rows = rows[np.argsort(wait[rows], kind="stable")]
         pulls = np.ravel(arms)[rows], np.ravel(rewards)[rows], np.full(len(rows), t)
@@ -72,7 +78,7 @@ def _select_features(arms: NDArray[np.intp], contexts: FloatArray | None) -> Flo
 
 
 class BlockEnvironment:
-    """The environment of a block of runs: true means, rewards and W(t), round by round.
+    """The environment of a block of runs: true means, who plays, rewards and W(t), by round.
 
     It draws from the streams of the runs only, so that the same arms get the same rewards.
     """
@@ -86,6 +92,13 @@ class BlockEnvironment:
         family: Any = s.bandit.family
         self._draw_rewards = _build_sampler(family.at_mean if is_contextual(family) else family)
         self._first_cell = first_cells(self.world.means)
+        self._masks = None
+        if s.activity is not None:
+            self._masks = PlayMasks(s.activity, s.seed, runs, s.network.n_agents)
+
+    def draw_plays(self) -> BoolArray | None:
+        """Draw who plays in the next round, (R, N); None if all agents always play."""
+        return None if self._masks is None else self._masks.draw_rounds(1)[0]
 
     def begin_round(self, t: int) -> FloatArray | None:
         """Begin round t; return its contexts, (R, N, d) or (R, N, K, d), if there are any."""

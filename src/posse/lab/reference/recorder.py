@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from posse import beliefs
 from posse import effective_samples as calibration
+from posse.activity import BoolArray
 from posse.algorithms import Problem, subtract_forced_pulls
 from posse.lab.reference.true_means import ContextualWorld, World
 from posse.lab.simulation import Block, Simulation, in_callers_order
@@ -73,6 +74,9 @@ class Recorder:
         # means to the count of that agent in pulls.
         self._to_pulls = of_agents - self._first_cell
         self._arrays: dict[str, FloatArray] = {}
+        if simulation.activity is not None:
+            self._arrays["plays"] = np.zeros((n_runs, len(times)))
+            self._total_plays = np.zeros(n_runs, dtype=np.int64)
         if "agents" in simulation.keep:
             self._arrays["agents"] = np.zeros((n_runs, n_agents, len(times)))
             self._agent_totals = np.zeros((n_runs, n_agents))
@@ -98,14 +102,18 @@ class Recorder:
         cells: NDArray[np.intp],  # (R, N) flat indices of the arms played in the means (R, M, K)
         state: Any,
         weights: Any,
+        plays: BoolArray | None = None,  # (R, N); None: all agents play
     ) -> None:
-        """Charge round t: the gaps of the arms played, averaged over agents."""
+        """Charge round t: the gaps of the arms played, averaged over all agents."""
         gaps = self._world.gaps.take(cells)  # (R, N)
         if t <= self._free_rounds:
             gaps = np.zeros_like(gaps)
+        if plays is not None:
+            gaps = np.where(plays, gaps, 0.0)
+            self._total_plays += plays.sum(axis=1)
         self._total_regret += gaps.mean(axis=1)
         # Cells are distinct within a round (one arm an agent), so that plain indexing counts right.
-        self._pulls.reshape(-1)[self._to_pulls + cells] += 1
+        self._pulls.reshape(-1)[self._to_pulls + cells] += 1 if plays is None else plays
         if "agents" in self._arrays:
             self._agent_totals += gaps
         if "messages" in self._arrays:
@@ -117,6 +125,8 @@ class Recorder:
 
     def _record_column(self, column: int, state: Any) -> None:
         self._regret[:, column] = self._total_regret
+        if "plays" in self._arrays:
+            self._arrays["plays"][:, column] = self._total_plays / self._problem.n_agents
         if "agents" in self._arrays:
             self._arrays["agents"][:, :, column] = self._agent_totals
         if "means" in self._arrays and self._world.changes:

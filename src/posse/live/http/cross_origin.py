@@ -38,8 +38,9 @@ class CrossOrigin:
 
     def answer_preflight(self, scope: Scope, headers: Headers) -> Response | None:
         """Answer a preflight, which has no token; None if this is none, or is not allowed."""
-        asks = any(name == b"access-control-request-method" for name, _ in scope["headers"])
-        if scope["method"] != "OPTIONS" or not asks or len(headers) < 2:
+        if scope["method"] != "OPTIONS" or len(headers) < 2:
+            return None
+        if not any(name == b"access-control-request-method" for name, _ in scope["headers"]):
             return None
         allowed = (
             (b"access-control-allow-methods", METHODS),

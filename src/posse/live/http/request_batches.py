@@ -84,7 +84,8 @@ class RequestBatcher:
         for request in requests:
             request.answered = loop.create_future()
             self._pending.append(request)
-        await asyncio.gather(*[r.answered for r in requests if r.answered is not None])
+        answers = [request.answered for request in requests if request.answered is not None]
+        await (answers[0] if len(answers) == 1 else asyncio.gather(*answers))
 
     def _run_turn(self) -> None:
         """Answer the pending requests; if very many, the first of them, then yield to others.

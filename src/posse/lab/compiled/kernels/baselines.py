@@ -6,7 +6,7 @@ import math
 
 from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.philox import U64, pick_best
-from posse.lab.compiled.records import CHOOSE, MERGE
+from posse.lab.compiled.records import CHOOSE, IDLE, MERGE
 
 # Positions in the table of DDUCB.
 UNACCELERATED, PRACTICAL, STAGE, NORM = range(4)
@@ -136,16 +136,19 @@ def choose_staged(
 
 @vectorised
 def flood_observations(
-    state, offsets, neighbours, links, constants, arms, rewards, store, lo, hi, n_agents, n_arms, t
-):
-    """Receive the observations of agents d hops away from d rounds ago."""
+    state, offsets, neighbours, weights, links, constants, arms, rewards, store,
+    lo, hi, n_agents, n_arms, t,
+):  # fmt: skip
+    """Receive the observations of agents d hops away from d rounds ago.
+
+    An agent that did not play stores the arm -1.
+    """
     n_rows = U64(arms.size)
     depth = U64(constants[0])
-    rate = constants[1]
     slot = (t - U64(1)) % depth
     now = slot * n_rows
     for i in range(lo, hi):
-        store[U64(2) * (now + i)] = arms[i]
+        store[U64(2) * (now + i)] = arms[i] if arms[i] != IDLE else -1.0
         store[U64(2) * (now + i) + U64(1)] = rewards[i]
     for i in range(lo, hi):
         base = i // n_agents * n_agents
@@ -156,9 +159,13 @@ def flood_observations(
                 # the slot of round t - hops; a modulo would cost more than everything else here
                 past = slot + U64(1) + (U64(0) if hops <= slot + U64(1) else depth) - hops
                 observation = past * n_rows + base + U64(neighbours[e])
-                arm = U64(int(store[U64(2) * observation]))
-                state[row + arm] += rate
-                state[row + n_arms + arm] += rate * store[U64(2) * observation + U64(1)]
+                played = store[U64(2) * observation]
+                arm = U64(int(max(played, 0.0)))
+                weight = (
+                    weights[e] if played >= 0.0 else 0.0
+                )  # without a branch, as it is unpredictable
+                state[row + arm] += weight
+                state[row + n_arms + arm] += weight * store[U64(2) * observation + U64(1)]
 
 
 @kernel(MERGE, **FAST_KERNEL)
@@ -168,12 +175,12 @@ def merge_flooding(
 ):  # fmt: skip
     """Receive the observations of agents d hops away from d rounds ago.
 
-    neighbours: all other agents, for each agent; links: their distances in hops; constants: the
-    number of rounds in the store, and the weight of one observation. store: a ring buffer of
-    (rounds, rows, arm and reward).
+    neighbours: all other agents, for each agent; weights: what an observation of them is worth at
+    its age; links: their distances in hops; constants: the number of rounds in the store. store: a
+    ring buffer of (rounds, rows, arm and reward).
     """
     flood_observations(
-        state, offsets, neighbours, links, constants, arms, rewards, store,
+        state, offsets, neighbours, weights, links, constants, arms, rewards, store,
         lo, hi, n_agents, n_arms, t,
     )  # fmt: skip
     return False

@@ -19,7 +19,7 @@ from posse.algorithms import LEAST_MASS
 from posse.lab.compiled.jit import FAST_KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.kernels.merge import add_neighbours, draw_links
 from posse.lab.compiled.philox import NETWORK, U64, next_uniform, open_stream
-from posse.lab.compiled.records import MERGE
+from posse.lab.compiled.records import IDLE, MERGE
 from posse.randomness import FloatArray
 
 # Positions in the constants. The share that an agent gives to a receiver follows from SHARES on.
@@ -62,8 +62,10 @@ def _weigh_observations(state, store, at, arms, rewards, rate, first, n_agents, 
     """Let the observations of the last round count rate / d; the driver added the rate."""
     width = U64(2) * n_arms
     for i in range(U64(0), n_agents):
-        more = rate * store[at + U64(2) * n_agents + i]
-        cell = (first + i) * width + U64(arms[first + i])
+        # an agent that did not play adds zeros
+        weight = rate if arms[first + i] != IDLE else 0.0
+        more = weight * store[at + U64(2) * n_agents + i]
+        cell = (first + i) * width + min(U64(arms[first + i]), n_arms - U64(1))
         state[cell] += more
         state[cell + n_arms] += more * rewards[first + i]
 

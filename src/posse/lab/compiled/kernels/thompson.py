@@ -7,10 +7,12 @@ the sum of the b_k, none exceeds x, and the pivot is played without a division, 
 
 (Only the first 10 bits of v are at hand, left over from drawing x; the others are drawn if needed.)
 
-Otherwise (for contested agents) arms with b_k above OUTRIGHT are sampled outright. The others are
-*thinned*: walking through them, with u = 1 - v and c the product of the (1 - b_j) so far, arm k is
-a candidate once u > c (1 - b_k), which happens with probability b_k. A candidate exceeds the
-largest sample so far with probability p_k / b_k, and then takes a value from its tail above it.
+That sum is first replaced by K - 1 times the largest b_k, then, for the few agents for which this
+does not suffice, computed with sharper bounds. If v is still below it, arms with b_k above OUTRIGHT
+are sampled outright. The others are *thinned*: walking through them, with u = 1 - v and c the
+product of the (1 - b_j) so far, arm k is a candidate once u > c (1 - b_k), which happens with
+probability b_k. A candidate exceeds the largest sample so far with probability p_k / b_k, and then
+takes a value from its tail above it.
 After a candidate u is drawn again. Each arm thus exceeds the running maximum with its own
 probability and law, as if it were sampled and compared: the choice is exact in law. The only
 condition is that no b_k of the walk exceeds the bound of the quick test, since the walk is skipped
@@ -33,7 +35,11 @@ from posse.lab.compiled.philox import CONTEST, U64, next_uniform, open_stream
 from posse.lab.compiled.posteriors import POSTERIORS
 from posse.lab.compiled.records import CHOOSE
 
+# Arms with a larger bound are drawn outright. The second level is for algorithms whose beliefs stay
+# wide: the bounds of many arms lie between the two, and adding them up costs less than drawing.
 OUTRIGHT = 1e-2
+OUTRIGHT_IF_WIDE = 0.25
+DRAWN = 1e9  # in place of a sum of bounds with such an arm
 # A draw of the walk costs about as much as `worth` vectorised ones, so a run is eager while more
 # than 1/worth of its arms are close to the leader; an eager run probes a few of its agents every
 # fourth round.
@@ -56,9 +62,41 @@ def update_sampling_modes(eager, close, worth, t, n_agents, n_arms, n_runs):
 
 
 @vectorised
-def _resolve_contest(posterior, state, row, level, pivot, x, threshold, u, n_arms, stream):
+def _add_bounds(posterior, state, row, least, pivot, x, close, bounds, at, n_arms):
+    """Add up the bounds of the arms' probabilities to exceed x: a sharper test than the quick one.
+
+    close: how many arms failed that one. The sum is DRAWN if some of them are drawn outright. The
+    bounds are written from `at` on, unless all of them are: then there is nothing to thin.
+    """
+    use_wide_vectors()
+    n_drawn = 0
+    for k in range(U64(0), n_arms):
+        count = state[row + k]
+        d = x * count - state[row + n_arms + k]
+        n_drawn += (d * abs(d) <= least * count) & (k != pivot)
+    if n_drawn >= close:
+        return DRAWN
+    for k in range(U64(0), n_arms):
+        bounds[at + k] = posterior.tail_bound(state[row + k], state[row + n_arms + k], x)
+    bounds[at + pivot] = 0.0
+    # two sums at a time: neither waits for the other
+    half = n_arms // U64(2)
+    below = 0.0
+    # the halves miss the last of an odd number; of an even one it counts twice, still a bound
+    above = bounds[at + n_arms - U64(1)]
+    for k in range(at, at + half):
+        below += bounds[k]
+        above += bounds[k + half]
+    return below + above if n_drawn == 0 else DRAWN
+
+
+@vectorised
+def _resolve_contest(
+    posterior, state, row, least, pivot, x, threshold, u, bounds, at, n_arms, stream
+):
     """Return the arm with the largest sample, given the pivot's sample x; and the next pivot.
 
+    bounds: of the probabilities to exceed x, from `at` on.
     Arms beyond the threshold of the quick test matter only if an arm within it is thinned.
     """
     best = pivot
@@ -67,7 +105,6 @@ def _resolve_contest(posterior, state, row, level, pivot, x, threshold, u, n_arm
     n_tied = 1
     leader = pivot
     leading_mean = state[row + n_arms + pivot] / state[row + pivot]
-    least = 2.0 * math.log(posterior.factor / level) * posterior.spread(x)
     # arms with a large bound are sampled outright
     for k in range(U64(0), n_arms):
         count = state[row + k]
@@ -98,7 +135,7 @@ def _resolve_contest(posterior, state, row, level, pivot, x, threshold, u, n_arm
         total = state[row + n_arms + k]
         d = x * count - total
         if d * abs(d) > least * count and k != pivot:
-            bound = posterior.tail_bound(count, total, top)
+            bound = bounds[at + k] if top == x else posterior.tail_bound(count, total, top)
             if u > c * (1.0 - bound):
                 beats = posterior.tail(count, total, top)
                 if next_uniform(stream) * bound < beats:
@@ -149,18 +186,26 @@ def _choose_lazily(
         scratch[size + i] *= posterior.spread(scratch[i])
     _count_contenders(state, start, step, pivots, row, scratch, size, n, n_arms)
     n_close = 0
+    bounds = U64(3) * size  # working memory of `sample_pivots`, not in use any more
     for i in range(U64(0), n):
         close = scratch[size + size + i]
+        arms[row + i] = pivots[row + i]
         if close != 0.0:
             n_close += int(close)
+            pivot = U64(pivots[row + i])
+            x = scratch[i]
+            least = 2.0 * math.log(posterior.factor / level) * posterior.spread(x)
+            bound = _add_bounds(
+                posterior, state, start + i * step, least, pivot, x, close, scratch, bounds, n_arms
+            )
+            if bound * 1025.0 < spare[i]:  # v is larger, so the walk would find no candidate
+                continue
             open_stream(stream, agent + i, t, run, CONTEST, key0, key1)
             v = (spare[i] + next_uniform(stream)) / 1024.0
             arms[row + i], pivots[row + i] = _resolve_contest(
-                posterior, state, start + i * step, level, U64(pivots[row + i]), scratch[i],
-                scratch[size + i], 1.0 - v, n_arms, stream,
+                posterior, state, start + i * step, least, pivot, x, scratch[size + i], 1.0 - v,
+                scratch, bounds, n_arms, stream,
             )  # fmt: skip
-        else:
-            arms[row + i] = pivots[row + i]
     return n_close
 
 

@@ -7,10 +7,11 @@ import numpy as np
 from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.kernels.merge import draw_links
 from posse.lab.compiled.philox import U64
-from posse.lab.compiled.records import MERGE
+from posse.lab.compiled.records import IDLE, MERGE
 
-# Positions in the constants: the prior, the weight of an observation, the failure probability.
-COUNT, TOTAL, RATE, FAILURE = range(4)
+# Positions in the constants: the prior, the weight of an observation, the failure probability, and
+# the weight of evidence one round later.
+COUNT, TOTAL, RATE, FAILURE, FADING = range(5)
 
 
 @vectorised
@@ -62,11 +63,17 @@ def merge_tree(
         first = slot * n_agents
         own_evidence = first * U64(3) * width
         messages = own_evidence + n_agents * width
+        # own evidence and messages fade; the state has faded already
+        if constants[FADING] != 1.0:
+            for j in range(own_evidence, own_evidence + U64(3) * n_agents * width):
+                store[j] *= constants[FADING]
         # the observations of the last round join the own evidence
         for i in range(U64(0), n_agents):
-            cell = own_evidence + i * width + U64(arms[first + i])
-            store[cell] += rate
-            store[cell + n_arms] += rate * rewards[first + i]
+            # an agent that did not play adds zeros; a branch would be unpredictable
+            weight = rate if arms[first + i] != IDLE else 0.0
+            cell = own_evidence + i * width + min(U64(arms[first + i]), n_arms - U64(1))
+            store[cell] += weight
+            store[cell + n_arms] += weight * rewards[first + i]
         n_working = n_links
         if limit > U64(0):
             n_working = draw_links(

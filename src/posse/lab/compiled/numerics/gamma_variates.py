@@ -24,6 +24,10 @@ from posse.lab.compiled.philox import (
     philox,
 )
 
+# The method is exact for shapes above 1/3, and accepts most proposals from 1 on. A prior of 1 is a
+# little less after a merge, by rounding, and need not be drawn one by one.
+_LEAST_SHAPE = 1.0 - 1e-9
+
 
 @njit(inline="always")
 def _cube_root_gamma(shape, z):
@@ -32,7 +36,7 @@ def _cube_root_gamma(shape, z):
     v = max(1.0 + z / math.sqrt(9.0 * d), 1e-30)
     cube = v * v * v
     accept = 0.5 * z * z + d * (1.0 - cube + log(cube))
-    return d * cube, accept if (v > 1e-30) & (shape >= 1.0) else -1e300
+    return d * cube, accept if (v > 1e-30) & (shape >= _LEAST_SHAPE) else -1e300
 
 
 @vectorised

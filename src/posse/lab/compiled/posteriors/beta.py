@@ -8,7 +8,7 @@ from posse.lab.compiled.jit import helper, inline_here, vectorised
 from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
 from posse.lab.compiled.numerics.quantiles import tail_score
 from posse.lab.compiled.numerics.special import beta_prefix, beta_tails
-from posse.lab.compiled.philox import log, next_gamma, next_uniform
+from posse.lab.compiled.philox import exp, log, next_gamma, next_uniform
 from posse.lab.compiled.posteriors.posterior import Posterior
 
 
@@ -41,16 +41,14 @@ def beta_tail(count, total, x):
     return beta_tails(total, count - total, x)[1]
 
 
-@helper
+@vectorised
 def beta_tail_bound(count, total, x):
     """exp(-count kl(mean, x))."""
-    if x >= 1.0:
-        return 0.0
+    inline_here()
     failures = count - total
-    exponent = total * math.log(x * count / total)
-    if failures > 0.0:
-        exponent += failures * math.log((1.0 - x) * count / failures)
-    return math.exp(exponent)
+    safe = max(failures, 1e-20)  # 0 times its logarithm is 0
+    exponent = total * log(x * count / total) + failures * log(max(1.0 - x, 1e-300) * count / safe)
+    return exp(exponent) if x < 1.0 else 0.0
 
 
 @helper

@@ -8,7 +8,7 @@ from posse.lab.compiled.jit import helper, inline_here, vectorised
 from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
 from posse.lab.compiled.numerics.quantiles import tail_score
 from posse.lab.compiled.numerics.special import gamma_prefix, gamma_tails
-from posse.lab.compiled.philox import log, next_gamma, next_uniform
+from posse.lab.compiled.philox import exp, log, next_gamma, next_uniform
 from posse.lab.compiled.posteriors.posterior import Posterior
 
 
@@ -36,10 +36,11 @@ def gamma_tail(count, total, x):
     return gamma_tails(total, x * count)[1]
 
 
-@helper
+@vectorised
 def gamma_tail_bound(count, total, x):
     """exp(-a (r - 1 - log r)) with a = total, r = x count / a."""
-    return math.exp(total - x * count + total * math.log(x * count / total))
+    inline_here()
+    return exp(total - x * count + total * log(x * count / total))
 
 
 @helper

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from posse.lab.compiled.jit import helper, use_wide_vectors, vectorised
+from posse.lab.compiled.jit import helper, inline_here, use_wide_vectors, vectorised
 from posse.lab.compiled.philox import (
     ALL_ARMS,
     PIVOT,
     U64,
+    exp,
     fill_normals,
     fill_normals_and_bits,
     next_normal,
@@ -41,13 +42,14 @@ def gaussian_tail(count, total, x):
     return 0.5 * math.erfc((x * count - total) / math.sqrt(2.0 * count))
 
 
-@helper
+@vectorised
 def gaussian_tail_bound(count, total, x):
     """An upper bound of P(mean > x), for x above total/count."""
+    inline_here()
     d = x * count - total
     square = d * d / count
     # Mills' ratio: at most exp(-square/2)/2, the common bound, as soon as square > 2/pi
-    return 0.3989422804014327 * math.exp(-0.5 * square) / math.sqrt(square)
+    return 0.3989422804014327 * exp(-0.5 * square) / math.sqrt(square)
 
 
 @helper

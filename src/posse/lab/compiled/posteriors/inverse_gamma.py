@@ -8,7 +8,7 @@ from posse.lab.compiled.jit import helper, inline_here, vectorised
 from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
 from posse.lab.compiled.numerics.quantiles import tail_score
 from posse.lab.compiled.numerics.special import gamma_prefix, gamma_tails
-from posse.lab.compiled.philox import log, next_gamma, next_uniform
+from posse.lab.compiled.philox import exp, log, next_gamma, next_uniform
 from posse.lab.compiled.posteriors.posterior import Posterior
 
 
@@ -38,11 +38,12 @@ def inverse_gamma_tail(count, total, x):
     return gamma_tails(count, total / x)[0]
 
 
-@helper
+@vectorised
 def inverse_gamma_tail_bound(count, total, x):
     """That of a Gamma variate, for its lower tail."""
+    inline_here()
     w = total / x
-    return math.exp(count - w + count * math.log(w / count))
+    return exp(count - w + count * log(w / count))
 
 
 @helper
