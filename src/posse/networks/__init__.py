@@ -24,7 +24,7 @@ from posse.networks.operators import UniformWeights as UniformWeights
 from posse.networks.operators import as_matrix
 from posse.networks.operators import as_operator as as_operator
 from posse.networks.operators import count_links_in_use as count_links_in_use
-from posse.networks.operators import find_links_in_use as find_links_in_use
+from posse.networks.operators import get_link_weights as get_link_weights
 from posse.networks.operators import sum_by_receiver as sum_by_receiver
 from posse.networks.shares import split_among_links as split_among_links
 from posse.networks.spanning import spanning_tree as spanning_tree

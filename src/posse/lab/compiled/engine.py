@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from posse.activity import PlayMasks
 from posse.algorithms import check_mass, subtract_forced_pulls
+from posse.bandits import NEVER, draw_delays
 from posse.lab.compiled import driver
 from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.kernels import push_sum, thompson
+from posse.lab.compiled.kernels.pending_rewards import LOST, PendingRewards
 from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import ROOM, U64, key_of
 from posse.lab.compiled.recorder import BlockRecorder
@@ -44,7 +46,8 @@ from posse.lab.simulation import (
     play_blocks,
     split_runs,
 )
-from posse.randomness import FloatArray
+from posse.networks import Static
+from posse.randomness import FloatArray, Streams
 
 # Rows of a block that one call of the driver processes: enough to hide the cost of calls through
 # pointers, few enough for the processor's cache.
@@ -66,6 +69,8 @@ ALL_PLAY = np.zeros(0, np.uint8)
 STEPS_PER_CALL = 2_000_000
 # Means of one call of the driver, where they drift: some megabytes.
 MEANS_PER_CALL = 500_000
+# Delays of one call of the driver.
+DELAYS_PER_CALL = 250_000
 
 
 @dataclass
@@ -113,10 +118,13 @@ class BlockState:
         self.eager = np.full(n_runs, self.sampling_mode, np.uint8)
         self.regret = np.zeros((n_runs, len(s.times)))
         self.charged = np.zeros(rows if self.world.changes else 0)
-        self.beliefs = BeliefArrays(self.state, self.other, self.store, self.prior)
+        acted = _allocate_aligned(self.state.size if plan.clips else 0)
+        self.beliefs = BeliefArrays(self.state, self.other, self.store, self.prior, acted)
         self.current = RoundArrays(
-            self.arms, self.pivots, self.rewards, self.eager, self.means, np.zeros(0, np.int64)
-        )
+            self.arms, self.pivots, self.rewards, self.eager, self.means,
+            starts=np.zeros(0, np.int64), waits=np.zeros(0, np.uint32),
+        )  # fmt: skip
+        self._delay_stream = Streams.for_runs(s.seed, self.runs, "delay") if plan.delayed else None
         regret = self.regret.reshape(-1)
         self.recorded = RegretArrays(self.pulls, self.gaps, s.times, regret, self.charged)
         self._masks = None
@@ -125,9 +133,26 @@ class BlockState:
             self._n_plays = [np.zeros((1, n_runs), np.int64)]
 
     def begin_rounds(self, t: int, end: int) -> None:
-        """Provide the means of the rounds t to end - 1, if they drift."""
-        if not self.world.changes:
-            return
+        """Provide the means of the rounds t to end - 1, if they drift, and delays of rewards."""
+        if self._delay_stream is not None:
+            self.current = self.current._replace(waits=self._draw_waits(t, end))
+        if self.world.changes:
+            self._drift_means(t, end)
+
+    def _draw_waits(self, t: int, end: int) -> NDArray[np.uint32]:
+        """Draw when the rewards of each round arrive: (rounds rows,), LOST beyond the horizon."""
+        s = self.simulation
+        size = (len(self.runs), s.network.n_agents)
+        assert self._delay_stream is not None
+        drawn = [draw_delays(s.bandit.delay, self._delay_stream, size) for _ in range(t, end)]
+        waits = np.stack(drawn).reshape(end - t, -1)
+        left = s.horizon - np.arange(t, end)[:, None]
+        return (
+            np.where((waits == NEVER) | (waits > left), LOST, waits).astype(np.uint32).reshape(-1)
+        )
+
+    def _drift_means(self, t: int, end: int) -> None:
+        """Provide the means of the rounds t to end - 1."""
         means: list[FloatArray] = []
         gaps: list[FloatArray] = []
         starts = []
@@ -197,10 +222,22 @@ class Engine:
             np.full(simulation.network.n_agents, self.plan.rate, np.float64),
             float(self.plan.fading),
             U64(simulation.uncharged_rounds),
+            self.plan.counts_open,
+            self.plan.lowest,
+            self._find_mass_stride(),
             self.plan.parameter,
             U64(simulation.network.n_agents),
             U64(simulation.bandit.n_arms),
             *self.key,
+        )
+
+    def _find_mass_stride(self) -> int:
+        """Find how far apart the masses of two runs are in the store; -1 without masses."""
+        if self.plan.merge not in PUSH_KERNELS.values():
+            return -1
+        # masses on a static network are equal in all runs, and stored once
+        return (
+            0 if self.plan.merge == PUSH_KERNELS[Static] else 3 * self.simulation.network.n_agents
         )
 
     def run(self, runs: range, threads: int, advance: Advance) -> Block:
@@ -233,6 +270,9 @@ class Engine:
         rounds = max(1, STEPS_PER_CALL // n_rows)
         if rows.world.changes:
             rounds = max(1, min(rounds, MEANS_PER_CALL // rows.means.size))
+        if self.plan.delayed:
+            rounds = max(1, min(rounds, DELAYS_PER_CALL // n_rows))
+        pending = PendingRewards(self.plan.fading)
         # the driver returns for the progress bar, and after the rounds that the recorder reads
         starts = set(range(1, horizon + 1, rounds)) | {horizon + 1}
         pauses = {int(t) + 1 for t in self.simulation.times} if recorder.records_rounds else set()
@@ -240,7 +280,7 @@ class Engine:
             rows.begin_rounds(t, following)
             plays = rows.draw_plays(following - t)
             rows.flipped = self.play_rows(
-                rows, work, 0, n_rows, n_rows, t, following, plays, alone=True
+                rows, work, pending, 0, n_rows, n_rows, t, following, plays, alone=True
             )
             if following in pauses:
                 recorder.record_round(following - 1)
@@ -276,6 +316,7 @@ class Engine:
         cuts = [min(n_rows, n_tiles * i // threads * TILE_ROWS) for i in range(threads)]
         parts = [(lo, hi) for lo, hi in pairwise([*cuts, n_rows]) if lo < hi]
         works = [allocate_workspace(rows, TILE_ROWS, self.arrays.n_words) for _ in parts]
+        queues = [PendingRewards(self.plan.fading) for _ in parts]
         columns = {int(t): column for column, t in enumerate(s.times)}
         recorder = BlockRecorder(self, rows)
         for t in range(1, s.horizon + 1):
@@ -283,9 +324,19 @@ class Engine:
             plays = rows.draw_plays(1)
             futures = [
                 pool.submit(
-                    self.play_rows, rows, work, lo, hi, TILE_ROWS, t, t + 1, plays, alone=False
+                    self.play_rows,
+                    rows,
+                    work,
+                    queue,
+                    lo,
+                    hi,
+                    TILE_ROWS,
+                    t,
+                    t + 1,
+                    plays,
+                    alone=False,
                 )
-                for work, (lo, hi) in zip(works, parts, strict=True)
+                for work, queue, (lo, hi) in zip(works, queues, parts, strict=True)
             ]
             flipped = [future.result() for future in futures]
             rows.flipped = flipped[0]  # equal for all tiles
@@ -311,6 +362,7 @@ class Engine:
         self,
         rows: BlockState,
         work: ThreadWorkspace,
+        queue: PendingRewards,
         lo: int,
         hi: int,
         tile: int,
@@ -325,11 +377,15 @@ class Engine:
         plays: who plays in these rounds, see `BlockState.draw_plays`
         """
         levels = choice_levels(self.simulation, self.plan, t, end)
+        pending = queue.arrays
+        if self.plan.delayed:
+            waits = rows.current.waits.reshape(end - t, -1)
+            pending = queue.make_room(t, waits[:, lo:hi])
         return bool(
             driver.play(
                 *self.kernels,
-                self.arrays, rows.beliefs, rows.current, rows.recorded, work, self.constants,
-                levels, self.table, plays, rows.flipped,
+                self.arrays, rows.beliefs, rows.current, rows.recorded, work, pending,
+                self.constants, levels, self.table, plays, rows.flipped,
                 lo, hi, tile, rows.runs[0], t, end, alone,
             )
         )  # fmt: skip

@@ -25,6 +25,8 @@ def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
         return _tree_arrays(network, plan)
     if plan.merge == "merge_nothing":
         return NetworkArrays()
+    if plan.merge == "merge_pooling":
+        return NetworkArrays(constants=np.array(plan.pooling))
     if plan.merge in PUSH_KERNELS.values():
         return _push_arrays(network, plan)
     if plan.ignores_weights:
@@ -135,7 +137,8 @@ def _push_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     shares = csr_array(network.shares)
     constants = np.zeros(push_sum.SHARES)
     constants[[push_sum.COUNT, push_sum.TOTAL]] = plan.prior
-    constants[push_sum.RATE] = plan.rate
+    # delayed rewards are weighed by the driver
+    constants[push_sum.RATE] = 0.0 if plan.delayed else plan.rate
     constants[push_sum.LEARNT] = plan.learnt
     constants[push_sum.DIRECTED] = network.is_directed
     n_words = 8

@@ -18,7 +18,7 @@ from posse.algorithms import ArrivedRewards
 from posse.bandits import NEVER, draw_delays
 from posse.families import FAMILIES, VARIATIONAL, Grid, get_family_name, is_contextual
 from posse.lab.reference.recorder import first_cells
-from posse.lab.reference.true_means import create_world
+from posse.lab.reference.true_means import DatasetWorld, EnvironmentWorld, create_world
 from posse.lab.simulation import Simulation
 from posse.randomness import FloatArray, Streams
 
@@ -89,8 +89,10 @@ class BlockEnvironment:
         self._to_rewards = Streams.for_runs(s.seed, runs, "rewards")
         self._to_network = Streams.for_runs(s.seed, runs, "network")
         self._draw_weights = s.network.sampler(len(runs))
-        family: Any = s.bandit.family
-        self._draw_rewards = _build_sampler(family.at_mean if is_contextual(family) else family)
+        # Data sets and user-defined environments pay rewards themselves, without a family.
+        if not isinstance(self.world, DatasetWorld | EnvironmentWorld):
+            family: Any = s.bandit.family
+            self._draw_rewards = _build_sampler(family.at_mean if is_contextual(family) else family)
         self._first_cell = first_cells(self.world.means)
         self._masks = None
         if s.activity is not None:
@@ -110,7 +112,10 @@ class BlockEnvironment:
     ) -> tuple[NDArray[np.intp], FloatArray, Any]:
         """Play the arms (R, N) of round t: their cells in the means, rewards (R, N), and W(t)."""
         cells = self._first_cell + arms  # flat indices: faster than take_along_axis, and used twice
-        rewards = self._draw_rewards(self.world.means.take(cells), self._to_rewards)
+        if isinstance(self.world, DatasetWorld | EnvironmentWorld):
+            rewards = self.world.pay_rewards(t, arms, cells, self._to_rewards)
+        else:
+            rewards = self._draw_rewards(self.world.means.take(cells), self._to_rewards)
         return cells, rewards, self._draw_weights(self._to_network, t)
 
 
