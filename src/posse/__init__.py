@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from posse.lab.experiments import experiment_of as experiment_of
     from posse.lab.experiments import read_experiment as read_experiment
     from posse.lab.experiments import write_experiment as write_experiment
+    from posse.lab.sweeps import axis as axis
     from posse.lab.sweeps import read_sweep as read_sweep
     from posse.lab.sweeps import write_sweep as write_sweep
     from posse.lab.sweeps.sweep import Sweep as Sweep
@@ -130,6 +131,7 @@ _ORIGIN = {
     "EventTriggered": "posse.algorithms",
     "Tree": "posse.algorithms",
     "Experiment": "posse.lab.experiments",
+    "axis": "posse.lab.sweeps.grid",
     "calibrate": "posse.effective_samples",
     "compare": "posse.lab",
     "concat": "posse.lab",

@@ -6,6 +6,7 @@ from posse.algorithms.algorithm import IDLE as IDLE
 from posse.algorithms.algorithm import Algorithm, ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianAlgorithm as BayesianAlgorithm
 from posse.algorithms.bayesian import TimedAlgorithm as TimedAlgorithm
+from posse.algorithms.bayesian import clip_to_attainable as clip_to_attainable
 from posse.algorithms.centralized import Centralized
 from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.event_triggered import EventTriggered

@@ -274,6 +274,11 @@ def format_number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
 
+def format_value(value: Any) -> str:
+    """Format a number of the settings: whole numbers in full, others in four digits."""
+    return f"{value:.4g}" if value != int(value) else str(int(value))
+
+
 def choose_points(length: int, points: int = POINTS) -> NDArray[np.intp]:
     """Choose the points to draw: all of a short curve, else some evenly and log-spaced."""
     if length <= points:

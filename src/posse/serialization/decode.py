@@ -167,5 +167,6 @@ _DECODER = Decoder(
         (Environment, "draw"): _decode_function,
         (Environment, "means"): _decode_function,
         (algorithms.Decentralized, "learning_rate"): _decode_learning_rate,
-    }
+    },
+    accepts_rules=True,
 )

@@ -207,6 +207,10 @@ class KernelPlan:
     rate: float | FloatArray
     parameter: float  # of the rewards
     fading: float = 1.0  # the weight of evidence one round later
+    counts_open: bool = False  # whether a pull counts as the lowest reward until its reward arrives
+    lowest: float = 0.0  # that reward
+    clips: bool = False  # whether agents act on a belief without more corrections than pulls
+    delayed: bool = False
     shared: bool = False  # whether all agents of a run share one belief
     unmixed: int = 0  # rounds without messages
     staged: bool = False  # whether observations wait in the store for the next stage
@@ -216,6 +220,7 @@ class KernelPlan:
     counts_messages: bool = False  # whether messages are counted in the store
     ignores_weights: bool = False  # whether only the links of the network count
     learnt: bool = False  # whether agents estimate N
+    cuts_off_sleepers: bool = False  # whether links work only while both ends are awake
     pooling: tuple[float, ...] = ()  # the constants of `kernels.pooling`
 
 
@@ -229,8 +234,6 @@ def missing_kernel(simulation: Simulation) -> str | None:
         return "contexts"
     if isinstance(simulation.bandit, Dataset | Environment):
         return f"bandit {type(simulation.bandit).__name__}"
-    if simulation.bandit.delay is not None:
-        return "delay"
     algorithm: Any = simulation.algorithm
     if type(algorithm) not in COMPILED_ALGORITHMS:
         return f"algorithm {type(algorithm).__name__}"
@@ -254,6 +257,15 @@ def missing_kernel(simulation: Simulation) -> str | None:
         return f"policy {type(algorithm.policy).__name__}"
     if posterior_kernel(type(simulation.model)) is None:
         return f"family {type(simulation.model).__name__}"
+    if simulation.cuts_off_sleepers:
+        lacking = _missing_awake_kernel(simulation)
+        if lacking:
+            return lacking
+    # these kernels store one reward for each agent and round
+    if simulation.bandit.delay is not None and isinstance(
+        algorithm, algorithms.Flooding | algorithms.Tree
+    ):
+        return f"delay with {type(algorithm).__name__}"
     if isinstance(algorithm, algorithms.PartialPooling):
         return _missing_pooling_kernel(require_plain_family(simulation.model))
     flooding = isinstance(algorithm, algorithms.Flooding)
@@ -264,6 +276,21 @@ def missing_kernel(simulation: Simulation) -> str | None:
             return "Tree under gossip"  # the reference engine refuses it as well
         if "messages" in simulation.keep and not isinstance(simulation.network.dynamics, Static):
             return "keep='messages' of Tree where links fail"
+    return None
+
+
+def _missing_awake_kernel(simulation: Simulation) -> str | None:
+    """Name the part without a kernel where sleepers are cut off from the network."""
+    algorithm: Any = simulation.algorithm
+    if "messages" in simulation.keep:
+        return "keep='messages' with relays=False"
+    if simulation.bandit.delay is not None:
+        return "delay with relays=False"
+    if isinstance(algorithm, algorithms.Flooding | algorithms.PushSum):
+        return f"{type(algorithm).__name__} with relays=False"
+    merges = isinstance(algorithm, algorithms.Decentralized)
+    if merges and not isinstance(simulation.network.dynamics, Static):
+        return "relays=False on a network that changes"
     return None
 
 
@@ -320,6 +347,8 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
     elif isinstance(algorithm, algorithms.Tree):  # own evidence, and both directions of a link
         merge = "merge_tree"
         store = 6 * simulation.bandit.n_arms
+    elif simulation.cuts_off_sleepers:
+        merge = "merge_awake"
     elif merge == "merge_static" and network.is_uniform:
         # a complete graph averages N rows: one shared row with every observation at rate / N
         merge = "merge_nothing"
@@ -333,11 +362,32 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         "prior": (float(count), float(total)),
         "rate": rate * weight,
         "fading": getattr(algorithm, "discount_factor", 1.0),  # PartialPooling has no half-life
+        **_plan_delays(simulation),
         "shared": shared,
         "store_width": store,
         "ignores_weights": ignores_weights,
         "learnt": getattr(algorithm, "learning_rate", None) == "learnt",
+        "cuts_off_sleepers": simulation.cuts_off_sleepers,
         "pooling": _pooling_constants(algorithm, model) if merge == "merge_pooling" else (),
+    }
+
+
+def _plan_delays(simulation: Simulation) -> dict[str, Any]:
+    """Plan how open pulls count, where rewards are delayed."""
+    if simulation.bandit.delay is None:
+        return {}
+    algorithm: Any = simulation.algorithm
+    lowest = simulation.bandit.family.rewards.low
+    counts_open = algorithm.open_pull_statistic(lowest, simulation.model) is not None
+    # others never have a correction before the pull that it corrects
+    exchanges = isinstance(algorithm, algorithms.Decentralized | algorithms.PushSum)
+    rewards = simulation.model.rewards
+    bounded = np.isfinite(rewards.low) and np.isfinite(rewards.high)
+    return {
+        "delayed": True,
+        "counts_open": counts_open,
+        "lowest": float(lowest) if counts_open else 0.0,
+        "clips": bool(algorithm.open == "count" and exchanges and bounded),
     }
 
 
