@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from posse.algorithms import Decentralized as Decentralized
     from posse.algorithms import DiscountedUCB as DiscountedUCB
     from posse.algorithms import DistUCB as DistUCB
+    from posse.algorithms import EventTriggered as EventTriggered
     from posse.algorithms import FedLinUCB as FedLinUCB
     from posse.algorithms import Flooding as Flooding
     from posse.algorithms import FollowYourLeader as FollowYourLeader
     from posse.algorithms import GosInE as GosInE
     from posse.algorithms import Isolated as Isolated
+    from posse.algorithms import Liars as Liars
     from posse.algorithms import LinUCB as LinUCB
     from posse.algorithms import PartialPooling as PartialPooling
     from posse.algorithms import PushSum as PushSum
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from posse.lab.experiments import experiment_of as experiment_of
     from posse.lab.experiments import read_experiment as read_experiment
     from posse.lab.experiments import write_experiment as write_experiment
+    from posse.lab.sweeps import axis as axis
     from posse.lab.sweeps import read_sweep as read_sweep
     from posse.lab.sweeps import write_sweep as write_sweep
     from posse.lab.sweeps.sweep import Sweep as Sweep
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
     from posse.policies import ThompsonSampling as ThompsonSampling
     from posse.policies import TopTwo as TopTwo
     from posse.policies import Uniform as Uniform
+    from posse.rejection_replay import replay as replay
     from posse.stopping import Verdict as Verdict
     from posse.stopping import verdict as verdict
     from posse.summary import summarise as summarise
@@ -124,9 +128,12 @@ _ORIGIN = {
     "ThompsonSampling": "posse.policies",
     "TopTwo": "posse.policies",
     "Uniform": "posse.policies",
+    "Liars": "posse.algorithms",
     "PushSum": "posse.algorithms",
+    "EventTriggered": "posse.algorithms",
     "Tree": "posse.algorithms",
     "Experiment": "posse.lab.experiments",
+    "axis": "posse.lab.sweeps.grid",
     "calibrate": "posse.effective_samples",
     "compare": "posse.lab",
     "concat": "posse.lab",
@@ -141,6 +148,7 @@ _ORIGIN = {
     "write_sweep": "posse.lab.sweeps.files",
     "write_experiment": "posse.lab.experiments",
     "Verdict": "posse.stopping",
+    "replay": "posse.rejection_replay",
     "summarise": "posse.summary",
     "verdict": "posse.stopping",
 }

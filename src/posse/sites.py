@@ -28,12 +28,12 @@ from posse.randomness import FloatArray
 GRID: FloatArray = np.concatenate([[0.0], np.geomspace(0.01, 2.0, 24)])
 # The prior for decisions gives probability 1/2 to homogeneous sites (tau = 0): if they are
 # homogeneous, not pooling is expensive. The prior for displayed intervals is neutral: half-Cauchy.
-_ACTING_PRIOR: FloatArray = np.array([0.5] + [0.5 / 24] * 24)
+ACTING_PRIOR: FloatArray = np.array([0.5] + [0.5 / 24] * 24)
 _GRID_EDGES = [0.0, *((GRID[1:] + GRID[:-1]) / 2).tolist()]
 _DISPLAY_PRIOR: FloatArray = np.diff([*(2 / pi * atan(edge / 0.25) for edge in _GRID_EDGES), 1.0])
 # The weight of the other arms in the prior of an arm's tau. Less would be better if a single arm
 # differs, but nothing is lost there either; see docs/sites.md.
-_SHARED = 0.8
+SHARED_WEIGHT = 0.8
 SURE = 0.05  # sites count as different if the probability that they are alike is below this
 
 
@@ -79,7 +79,7 @@ class Sites:
         return float(get_optional(self.family, "observation_weight"))
 
     @cached_property
-    def _prior_pulls(self) -> tuple[float, float, float]:
+    def prior_pulls(self) -> tuple[float, float, float]:
         """The prior as pulls and their sum, and the offset of its first coordinate.
 
         The posterior mean is (prior sum + sum) / (prior pulls + pulls); in the shape of the
@@ -97,7 +97,7 @@ class Sites:
     @cached_property
     def pooled_mean(self) -> FloatArray:
         """The posterior mean if all sites were homogeneous: (..., 1, K)."""
-        prior_count, prior_total, _ = self._prior_pulls
+        prior_count, prior_total, _ = self.prior_pulls
         count, total = self._count_and_total.sum(axis=-2, keepdims=True)
         return np.asarray((prior_total + total) / (prior_count + count))
 
@@ -107,16 +107,17 @@ class Sites:
         variance: FloatArray = get_optional(self.family, "variance")(self.pooled_mean)
         return variance
 
+    @property
+    def multiples(self) -> FloatArray:
+        """The candidate standard deviations between sites, in units of `site_unit`: (T,)."""
+        spread = float(get_optional(self.family, "site_spread"))
+        return GRID * spread if self.site_sd is None else np.array([float(self.site_sd)])
+
     @cached_property
     def sds(self) -> FloatArray:
         """The candidate standard deviations between sites: (T, ..., 1, K)."""
-        multiples = GRID * self._spread if self.site_sd is None else np.array([self.site_sd])
         unit: FloatArray = get_optional(self.family, "site_unit")(self.pooled_mean)
-        return np.asarray(multiples.reshape(-1, *[1] * unit.ndim) * unit)
-
-    @property
-    def _spread(self) -> float:
-        return float(get_optional(self.family, "site_spread"))
+        return np.asarray(self.multiples.reshape(-1, *[1] * unit.ndim) * unit)
 
     @cached_property
     def _ratio(self) -> FloatArray:
@@ -162,7 +163,7 @@ class Sites:
         for_display: with the prior for displayed intervals, else that for decisions.
         acting_evidence: other evidence for the means; `evidence` still determines tau.
         """
-        prior_count, prior_total, _ = self._prior_pulls
+        prior_count, prior_total, _ = self.prior_pulls
         if acting_evidence is None:
             (pulls, total), worth = self._count_and_total, self._pull_worth
         else:
@@ -183,7 +184,7 @@ class Sites:
 
     def network_belief(self, for_display: bool = True) -> FloatArray:
         """Return the belief about the average of an arm's mean over sites: (2, ..., K)."""
-        prior_count, prior_total, _ = self._prior_pulls
+        prior_count, prior_total, _ = self.prior_pulls
         pulls, total = self._count_and_total
         worth = self._pull_worth
         ratio = self._ratio[..., 0, :]
@@ -210,7 +211,7 @@ class Sites:
         spread = (weights / count).sum(axis=0)
         spread = spread + (weights * (mean - middle) ** 2).sum(axis=0) / variance
         matched = 1.0 / spread
-        offset = self._prior_pulls[2]
+        offset = self.prior_pulls[2]
         return from_count_and_total(
             self.family, self._observation_weight * np.stack([matched + offset, matched * middle])
         )
@@ -251,12 +252,14 @@ def compute_site_sd_probabilities(
     """
     if len(log_likelihood) == 1:  # tau is given
         return np.ones_like(log_likelihood)
-    prior = (_DISPLAY_PRIOR if for_display else _ACTING_PRIOR).reshape(
+    prior = (_DISPLAY_PRIOR if for_display else ACTING_PRIOR).reshape(
         -1, *[1] * (log_likelihood.ndim - 1)
     )
     other_arms = log_likelihood.sum(axis=-1, keepdims=True) - log_likelihood
     shared = _normalise_logs(np.log(prior) + other_arms)
-    return _normalise_logs(np.log((1 - _SHARED) * prior + _SHARED * shared) + log_likelihood)
+    return _normalise_logs(
+        np.log((1 - SHARED_WEIGHT) * prior + SHARED_WEIGHT * shared) + log_likelihood
+    )
 
 
 def compute_probability_all_alike(log_likelihood: FloatArray) -> FloatArray:

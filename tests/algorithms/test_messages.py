@@ -90,10 +90,12 @@ THROUGH_WEIGHTS = (
     *("discounted-ucb", "sliding-window-ucb"),
 )
 # The others have messages of their own, which tests of their own count: flooding's and a centre's
-# below, those of a tree in test_tree.py, of push-sum in test_push_sum.py, of what agents hear in
-# test_heard.py, and of the other rivals, which name the paper that they are from as their `source`,
-# in test_rivals.py.
-OTHERWISE = ("flooding", "centralized", "partial-pooling", "tree", "push-sum")
+# below, those of a tree in test_tree.py, of push-sum in test_push_sum.py, of events in
+# test_event_triggered.py, of what agents hear in test_heard.py, and of the other rivals, which name
+# the paper that they are from as their `source`, in test_rivals.py.
+OTHERWISE = (
+    *("flooding", "centralized", "partial-pooling", "tree", "push-sum", "event-triggered"),
+)
 HEARD = ("ucb-network", "follow-your-leader", "comex", "coop-se")
 
 

@@ -353,5 +353,5 @@ def test_contexts_are_refused_in_a_sentence():
     bandit = posse.ContextualBandit(
         posse.families.Linear(), posse.Contexts({"new": "flag"}), posse.NormalWeights(3)
     )
-    with pytest.raises(ValueError, match="an environment does not support contexts"):
+    with pytest.raises(ValueError, match="PettingZoo does not support contexts"):
         parallel_env(bandit, posse.networks.cycle(3), horizon=5)

@@ -21,7 +21,7 @@ def pair():
     first = make(1, settings={"algorithm": "Thompson"})
     rng = np.random.default_rng(2)
     second = dataclasses.replace(
-        first, regret=rng.random(first.regret.shape), settings={"algorithm": "Bayes-UCB", "c": None}
+        first, curves=rng.random(first.regret.shape), settings={"algorithm": "Bayes-UCB", "c": None}
     )
     return Comparison({"zwei": second, "eins": first})
 

@@ -37,6 +37,7 @@ WHO = {
     "flooding": posse.Flooding(TS),
     "tree": posse.Tree(TS),
     "push-sum": posse.PushSum(TS),
+    "event-triggered": posse.EventTriggered(TS),
 }
 short = {"horizon": 12, "runs": 3, "seed": 5}
 

@@ -79,7 +79,8 @@ MISTAKES = [
     # types
     ("agents = 4", 'agents = "ten"', "network.agents: must be a whole number "
      "at least 1 and at most 100000000, got 'ten'"),
-    ("horizon = 10", 'horizon = "ten"', "horizon: must be a whole number, got 'ten'"),
+    ("horizon = 10", 'horizon = "ten"', "horizon: a rule knows N (agents), K (arms) and "
+     "T (rounds), not ten"),
     ("runs = 2", "runs = true", "runs: must be a whole number at least 1, got True"),
     ("runs = 2", "runs = {start = 3}", "runs: must be a number or a table of start and stop, got"),
     ("runs = 2", "runs = {start = 3, stop = 3}", "runs.stop must be a whole number at least 4"),
@@ -99,7 +100,7 @@ MISTAKES = [
      "number at least 1e-30 and at most 1e+30, got -1.0"),
     (POLICY, POLICY + "\nlearning_rate = 0", "algorithms.dec-TS.learning_rate: must be a finite "),
     ("0.1]", "inf]", "bandit.means: arm 1 has mean inf, but gaussian means must be numbers in "),
-    ("horizon = 10", "horizon = 0", "horizon: must be a whole number at least 1, got 0"),
+    ("horizon = 10", "horizon = 0", "horizon: must be a whole number at least 1 and "),
     ("runs = 2", "seed = -1", "seed: must be a whole number at least 0, got -1"),
     ("runs = 2", "record = [3, 2]", "record: must be a number of points, or increasing whole "),
     ("[0.5, 0.1]", "[[0.5, 0.1]]", "runs: is 2, but means are given for 1 runs only"),

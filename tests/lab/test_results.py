@@ -115,7 +115,7 @@ def test_settings_become_plain_values():
 
 GOOD = {
     "times": [1, 2, 5],
-    "regret": np.ones((2, 3)),
+    "curves": np.ones((2, 3)),
     "pulls": np.ones((2, 1, 2), int),
     "engine": "reference",
     "settings": {},
@@ -133,10 +133,10 @@ GOOD = {
         ("times", [2, 1, 5], "each later than the one before"),
         ("times", [1, 2, 2**31], "times must lie between"),
         ("times", [1, 2], r"regret must have shape .* \(2, 2\), got \(2, 3\)"),
-        ("regret", np.ones((3, 3)), r"regret must have shape .* \(2, 3\), got \(3, 3\)"),
-        ("regret", np.ones(3), "regret must be .* with 2 axes"),
-        ("regret", np.full((2, 3), np.nan), "regret must be finite"),
-        ("regret", np.full((2, 3), "x"), "regret must be .* numbers"),
+        ("curves", np.ones((3, 3)), r"regret must have shape .* \(2, 3\), got \(3, 3\)"),
+        ("curves", np.ones(3), "regret must be .* with 2 axes"),
+        ("curves", np.full((2, 3), np.nan), "regret must be finite"),
+        ("curves", np.full((2, 3), "x"), "regret must be .* numbers"),
         ("pulls", np.ones((2, 2), int), "pulls must be .* with 3 axes"),
         ("pulls", np.ones((2, 0, 2), int), "pulls must be a non-empty array"),
         ("pulls", np.ones((2, 1, 2)), "pulls must be .* whole numbers"),

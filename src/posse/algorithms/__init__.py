@@ -6,10 +6,13 @@ from posse.algorithms.algorithm import IDLE as IDLE
 from posse.algorithms.algorithm import Algorithm, ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianAlgorithm as BayesianAlgorithm
 from posse.algorithms.bayesian import TimedAlgorithm as TimedAlgorithm
+from posse.algorithms.bayesian import clip_to_attainable as clip_to_attainable
 from posse.algorithms.centralized import Centralized
 from posse.algorithms.decentralized import Decentralized
+from posse.algorithms.event_triggered import EventTriggered
 from posse.algorithms.flooding import Flooding
 from posse.algorithms.isolated import Isolated
+from posse.algorithms.liars import Liars
 from posse.algorithms.partial_pooling import PartialPooling
 from posse.algorithms.push_sum import LEAST_MASS as LEAST_MASS
 from posse.algorithms.push_sum import PushSum
@@ -43,6 +46,7 @@ ALGORITHMS: dict[str, Any] = {
     "flooding": Flooding,
     "tree": Tree,
     "push-sum": PushSum,
+    "event-triggered": EventTriggered,
     "partial-pooling": PartialPooling,
     "coop-ucb": CoopUCB,
     "coop-ucb2": CoopUCB2,
@@ -59,7 +63,7 @@ ALGORITHMS: dict[str, Any] = {
     "coop-se": CoopSE,
 }
 
-# Algorithms that need contexts. Of ALGORITHMS, the first six accept contexts as well.
+# Algorithms that need contexts. Of ALGORITHMS, the first seven accept contexts as well.
 CONTEXTUAL: dict[str, Any] = {"lin-ucb": LinUCB, "fed-lin-ucb": FedLinUCB}
 
 __all__ = [
@@ -78,11 +82,13 @@ __all__ = [
     "Decentralized",
     "DiscountedUCB",
     "DistUCB",
+    "EventTriggered",
     "FedLinUCB",
     "Flooding",
     "FollowYourLeader",
     "GosInE",
     "Isolated",
+    "Liars",
     "LinUCB",
     "PartialPooling",
     "Problem",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.families import Model
-from posse.networks import Network, find_links_in_use, sum_by_receiver
+from posse.networks import Network, get_link_weights, sum_by_receiver
 from posse.randomness import FloatArray, IntArray, Randomness
 
 # The arm of an agent that does not play in a round (`posse.activity`).
@@ -39,13 +39,16 @@ class Problem:
         """Senders (C,) and receivers (C,) of all directed links, by ascending receiver.
 
         They are the links of the graph of this run. Where links change from round to round,
-        `find_links_in_use` says which of them carry a message.
+        `get_link_weights` says which of them carry a message.
         """
         return self.network.senders_receivers
 
-    def find_links_in_use(self, weights: Any) -> NDArray[np.bool_]:
-        """Find which links carry a message by W(t), without a dense matrix: (R, C)."""
-        return find_links_in_use(weights, *self.senders_receivers, self.n_runs, self.n_agents)
+    def get_link_weights(self, weights: Any) -> FloatArray:
+        """Return the weight of each link in W(t), without a dense matrix: (R, C), read-only.
+
+        A link that carries no message in this round has the weight 0.
+        """
+        return get_link_weights(weights, *self.senders_receivers, self.n_runs, self.n_agents)
 
     def sum_by_receiver(self, values: FloatArray) -> FloatArray:
         """Sum what arrives over the links at each agent: (..., C, K) -> (..., N, K).

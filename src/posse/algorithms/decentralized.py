@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, validation
+from posse import beliefs, rules, validation
 from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm, clip_to_attainable
 from posse.randomness import FloatArray, IntArray
@@ -20,7 +20,8 @@ class Decentralized(TimedAlgorithm):
 
     policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
     family: the reward model of the agents, with its prior; None takes the bandit's own.
-    learning_rate: the weight of one reward in the update: a number, or one for each agent; None is
+    learning_rate: the weight of one reward in the update: a number, a rule such as "sqrt(N)", or
+    one number for each agent; None is
     N (Theorem 1), with which beliefs that have mixed count every reward once. With a number for
     each agent, a reward of agent i counts learning_rate[i] / N times.
     half_life: rounds after which evidence counts half, for non-stationary means; None: no discount.
@@ -34,21 +35,23 @@ learning_rate=1.0)
 
     name: ClassVar[str] = "decentralized"
 
-    learning_rate: float | tuple[float, ...] | None = None
+    learning_rate: float | str | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         rate: Any = self.learning_rate
-        if isinstance(rate, list | tuple | np.ndarray):
+        if isinstance(rate, list | tuple | np.ndarray) and len(rate):
             rates = [validation.validate_number("learning_rate", item, above=0) for item in rate]
             object.__setattr__(self, "learning_rate", tuple(rates))
         elif rate is not None:
-            validation.validate_number("learning_rate", rate, above=0)
+            rules.validate_parameter("learning_rate", rate, above=0)
 
     def resolve_learning_rate(self, problem: Problem) -> float | FloatArray:
         """Return the learning rate given, as an array (N,) if agents differ, or N."""
         if isinstance(self.learning_rate, tuple):
             return np.array(self.learning_rate)
+        # A rule such as "sqrt(N)" was replaced by its value before the first round.
+        assert not isinstance(self.learning_rate, str)
         return problem.n_agents if self.learning_rate is None else self.learning_rate
 
     def check_problem(self, problem: Problem) -> None:
@@ -70,18 +73,25 @@ learning_rate=1.0)
         """Update (eq. `posterior_update`), then merge (eq. `merge_posteriors`)."""
         faded = self._discount_belief(state)
         updated = beliefs.observe(faded, arms, rewards, state.family, state.learning_rate, contexts)
-        return state.with_belief(beliefs.merge(updated, weights))
+        return self._merge_beliefs(state, updated, weights)
 
     def learn_delayed(
         self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> BayesianState:
         """Update with delayed rewards, then merge; a correction is tempered like its pull."""
         updated = self._observe_delayed(state, arms, arrivals, state.learning_rate)
-        merged = beliefs.merge(updated, weights)
+        after = self._merge_beliefs(state, updated, weights)
         # without counted pulls there are no corrections, so the belief needs no clipping
         if self.open != "count":
-            return state.with_belief(merged)
-        return replace(state, belief=clip_to_attainable(merged, state.family), unclipped=merged)
+            return after
+        clipped = clip_to_attainable(after.belief, state.family)
+        return replace(after, belief=clipped, unclipped=after.belief)
+
+    def _merge_beliefs(
+        self, state: BayesianState, updated: FloatArray, weights: Any
+    ) -> BayesianState:
+        """Return the state whose belief is the updated one, (D, R, N, K), after the messages."""
+        return state.with_belief(beliefs.merge(updated, weights))
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
         """Count the D K natural parameters of an agent over every link in use: (R,)."""

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, sites, validation
-from posse.algorithms.algorithm import Problem
+from posse import beliefs, rules, sites
+from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
 from posse.families import Family, require_plain_family
 from posse.randomness import FloatArray, IntArray
@@ -54,7 +54,7 @@ class PartialPooling(BayesianAlgorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         sites.check_site_sd("site_sd", self.site_sd)
-        validation.validate_number("refresh", self.refresh, at_least=0, at_most=1)
+        rules.validate_parameter("refresh", self.refresh, at_least=0, at_most=1)
 
     def init(self, problem: Problem) -> PartialPoolingState:
         """Start at the prior, without evidence."""
@@ -76,6 +76,24 @@ class PartialPooling(BayesianAlgorithm):
         """Apply Bayes' rule to the own rewards, and pool the others' evidence when it is due."""
         assert isinstance(state, PartialPoolingState)  # made by init
         evidence = beliefs.observe(state.evidence, arms, rewards, state.family, 1.0)
+        return self._pool_when_due(state, evidence)
+
+    def learn_delayed(
+        self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
+    ) -> PartialPoolingState:
+        """Apply Bayes' rule to the rewards that arrive, and pool the evidence when it is due."""
+        assert isinstance(state, PartialPoolingState)  # made by init
+        statistics = require_plain_family(state.family).statistic(arrivals.reward)  # (D, n)
+        evidence = state.evidence.copy()
+        # Two rewards of one agent and arm may arrive at once: plain indexing would lose one.
+        for coordinate, added in zip(evidence, statistics, strict=True):
+            np.add.at(coordinate, (arrivals.run, arrivals.agent, arrivals.arm), added)
+        return self._pool_when_due(state, evidence)
+
+    def _pool_when_due(
+        self, state: PartialPoolingState, evidence: FloatArray
+    ) -> PartialPoolingState:
+        """Go on to the next round with new evidence (D, R, N, K)."""
         t = state.t + 1
         others_belief = state.others_belief
         next_refresh = state.next_refresh

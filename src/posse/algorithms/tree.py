@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from posse import beliefs
 from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
-from posse.networks import Gossip, Network, Static, find_links_in_use, spanning_tree
+from posse.networks import Gossip, Network, Static, get_link_weights, spanning_tree
 from posse.randomness import FloatArray, IntArray
 
 
@@ -48,7 +48,8 @@ class Channels:
 
     def find_active(self, weights: Any, n_runs: int) -> NDArray[np.bool_]:
         """Find the channels that carry a message by W(t): (R, C)."""
-        return find_links_in_use(weights, self.sender, self.receiver, n_runs, len(self.starts))
+        n_agents = len(self.starts)
+        return get_link_weights(weights, self.sender, self.receiver, n_runs, n_agents) > 0
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,9 @@ def _refuse_too_large(experiment: Experiment) -> None:
     e = experiment
     rows = len(e.algorithms) * e.n_runs
     # counted without listing them: the list alone could exhaust the memory
-    rounds = len(e.record) if isinstance(e.record, tuple) else min(e.record or e.horizon, e.horizon)
+    rounds = (
+        len(e.record) if isinstance(e.record, tuple) else min(e.record or e.n_rounds, e.n_rounds)
+    )
     # Sizes in bytes: 8 for a number of a curve, 4 for a number of pulls.
     if 8 * rows * rounds > LARGEST_ARRAY:
         raise UserError(

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from posse import validation
-from posse.bandits import Bandit, ContextualBandit
+from posse.bandits import Bandit, ContextualBandit, Dataset, Environment
 from posse.interop.observations import (
     Neighbourhood,
     Observation,
@@ -157,8 +157,11 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
 
 def _validate_problem(bandit: Any, network: Any, horizon: Any) -> Simulation:
     """Return the problem as a validated simulation, with a placeholder for the algorithm."""
-    if isinstance(bandit, ContextualBandit):
-        raise ValueError("bandit: an environment does not support contexts: use a posse.Bandit")
+    if isinstance(bandit, ContextualBandit | Dataset | Environment):
+        raise ValueError(
+            "bandit: an environment of PettingZoo does not support contexts or data: use a "
+            "posse.Bandit"
+        )
     if isinstance(bandit, Bandit) and bandit.delay is not None:
         raise ValueError(
             "bandit: an environment does not support delayed rewards, since every step returns "

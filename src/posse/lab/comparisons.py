@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse import notebook_tables
-from posse.lab.results import Result, describe_size
+from posse.lab.results import Agents, Result, describe_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +46,7 @@ class Comparison(Mapping[str, Result]):
                 "shape of pulls": result.pulls.shape == first.pulls.shape,
                 "runs": result.run_numbers == first.run_numbers,
                 "keep": list(result.kept) == list(first.kept),
+                "measure (regret or reward)": result.measure == first.measure,
             }
             for aspect, same in shared.items():
                 if not same:
@@ -60,6 +61,11 @@ class Comparison(Mapping[str, Result]):
 
     def __len__(self) -> int:
         return len(self.results)
+
+    @property
+    def measure(self) -> str:
+        """What the curves are: "regret", or "reward" where the true means are unknown."""
+        return self._first_result().measure
 
     @property
     def engine(self) -> str:
@@ -77,7 +83,10 @@ class Comparison(Mapping[str, Result]):
             where = f" ({result.engine})" if self.is_mixed else ""
             lines.append(f"  {name}: {result.summary().format_mean()}{where}")
         return "\n".join(
-            [f"Comparison({describe_size(self._first_result(), self.engine)}), regret:", *lines]
+            [
+                f"Comparison({describe_size(self._first_result(), self.engine)}), {self.measure}:",
+                *lines,
+            ]
         )
 
     def _repr_html_(self) -> str:
@@ -87,9 +96,18 @@ class Comparison(Mapping[str, Result]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Comparison, (dict(self.results),)
 
-    def table(self) -> pd.DataFrame:
+    def of_agents(self, agents: Agents) -> Comparison:
+        """Give the comparison of some agents, by numbers or by name; see `Result.of_agents`."""
+        results = {name: result.of_agents(agents) for name, result in self.items()}
+        same = all(results[name] is result for name, result in self.items())
+        return self if same else Comparison(results)
+
+    def table(self, *, agents: Agents = None) -> pd.DataFrame:
         """Give each algorithm a row: regret at the horizon, standard_error, low and high.
 
+        agents: of some agents only, such as [0, 1, 2], "hubs" or "leaves"; None: of all
+
+        Where the true means are unknown the first column is the reward, of which more is better.
         Where the settings have the true means, best_arm_share is the share of pulls of a best arm.
         Where engines differ there is a column engine: rows of one engine faced the same rewards,
         rows of two engines only the same means and graphs.
@@ -99,15 +117,40 @@ class Comparison(Mapping[str, Result]):
         from posse.lab.report import build_scoreboard
 
         rows = []
-        for score in build_scoreboard(self).rows:
+        for score in build_scoreboard(self.of_agents(agents)).rows:
             mean, error, low, high = score.regret
-            row = {"regret": mean, "standard_error": error, "low": low, "high": high}
+            row = {self.measure: mean, "standard_error": error, "low": low, "high": high}
             share = score.best_arm_share
             rows.append(row if share is None else row | {"best_arm_share": share})
         table = pd.DataFrame(rows, index=pd.Index(list(self), name="algorithm"), dtype=float)
         if self.is_mixed:
             table["engine"] = [result.engine for result in self.values()]
         return table
+
+    def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
+        """Write a table of regrets with their standard errors for LaTeX (package booktabs).
+
+        The best algorithm is bold, and so are those that paired t tests with Holm's correction do
+        not tell from it. A caption or a label makes the table a float.
+        """
+        from posse.lab.latex import escape_latex, format_estimate, format_table
+        from posse.lab.report import WORSE, score_comparison
+
+        scores = score_comparison(self).rows
+        shares = any(score.best_arm_share is not None for score in scores)
+        rows = []
+        for score in scores:
+            mean, error, low, high = score.regret
+            told = score.difference is not None and score.difference.adjusted_p is None
+            bold = score.verdict != WORSE and not told
+            cells = [escape_latex(score.algorithm), format_estimate(mean, error, bold)]
+            cells.append(f"$[{low:.4g}, {high:.4g}]$" if error > 0 else "--")
+            if shares:
+                share = score.best_arm_share
+                cells.append("--" if share is None else rf"{100 * share:.1f}\%")
+            rows.append(cells)
+        headers = ["algorithm", "regret", r"95\% interval", *(["best arm"] if shares else [])]
+        return format_table(headers, rows, names=1, caption=caption, label=label)
 
     def to_xarray(self) -> xr.Dataset:
         """Stack the arrays: regret (algorithm, run, time), pulls (algorithm, run, agent, arm)."""
@@ -137,27 +180,34 @@ class Comparison(Mapping[str, Result]):
         *,
         log: bool | str = False,
         bands: str = "interval",
+        agents: Agents = None,
     ) -> Axes:
         """Draw all mean regrets in their bands, each named at its end, on new axes or those given.
 
-        log:   False, "x", "y", or True for both axes
-        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        log:    False, "x", "y", or True for both axes
+        bands:  "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        agents: of some agents only, such as [0, 1, 2], "hubs" or "leaves"; None: of all
         """
         from posse.lab import plots
 
+        comparison = self.of_agents(agents)
         axes = plots.new_axes() if ax is None else ax
-        plots.draw_comparison(axes, self, title, log=log, bands=bands)
+        plots.draw_comparison(axes, comparison, title, log=log, bands=bands)
         return axes
 
-    def report(self, folder: str | os.PathLike[str], title: str | None = None) -> Path:
+    def report(
+        self, folder: str | os.PathLike[str], title: str | None = None, *, agents: Agents = None
+    ) -> Path:
         """Write a page of curves, tables, paired differences, tails and settings: index.html.
+
+        agents: of some agents only, such as [0, 1, 2], "hubs" or "leaves"; None: of all
 
         The folder `files` beside it has the results, the experiment, tables and figures. The page
         needs nothing but a browser. Its path is returned.
         """
         from posse.lab.report import write_report
 
-        return write_report(self, Path(folder), title)
+        return write_report(self.of_agents(agents), Path(folder), title)
 
     def _first_result(self) -> Result:
         return next(iter(self.results.values()))
@@ -165,20 +215,22 @@ class Comparison(Mapping[str, Result]):
 
 # Tables for notebooks: `_repr_html_`.
 
-_HEADERS = ("regret", "standard error", "95% interval")
+_HEADERS = ("standard error", "95% interval")
 
 
 def render_result(result: Result) -> str:
     """Render the final regret of one algorithm as an HTML table."""
     return notebook_tables.render_table(
-        _write_caption(result, result.engine), _HEADERS, [_format_numbers(result)]
+        _write_caption(result, result.engine),
+        [result.measure, *_HEADERS],
+        [_format_numbers(result)],
     )
 
 
 def render_comparison(comparison: Comparison) -> str:
     """Render a row for every algorithm: its final regret, and its engine where they differ."""
     first = next(iter(comparison.values()))
-    headers = ["algorithm", *_HEADERS, *(["engine"] if comparison.is_mixed else [])]
+    headers = ["algorithm", first.measure, *_HEADERS, *(["engine"] if comparison.is_mixed else [])]
     rows = [
         [name, *_format_numbers(result), *([result.engine] if comparison.is_mixed else [])]
         for name, result in comparison.items()
@@ -195,7 +247,8 @@ def _format_numbers(result: Result) -> list[str]:
 
 
 def _write_caption(result: Result, engine: str) -> str:
+    measure = result.measure.capitalize()
     return (
-        f"Regret per agent at round {result.horizon:,}: {result.runs:,} runs, "
+        f"{measure} per agent at round {result.horizon:,}: {result.runs:,} runs, "
         f"{result.n_agents:,} agents, {result.n_arms:,} arms, engine {engine}"
     )

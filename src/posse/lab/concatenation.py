@@ -59,7 +59,7 @@ def select_runs(result: Result, runs: range) -> Result:
     part = slice(runs.start - first, runs.stop - first)
     return Result(
         result.times,
-        result.regret[part],
+        result.curves[part],
         result.pulls[part],
         result.engine,
         result.settings | {"runs": ranges.encode_runs(runs)},
@@ -83,7 +83,7 @@ def _join_results(parts: Sequence[Result], prefix: str = "") -> Result:
     kept = {name: np.concatenate([part.kept[name] for part in ordered]) for name in first.kept}
     return Result(
         first.times,
-        np.concatenate([part.regret for part in ordered]),
+        np.concatenate([part.curves for part in ordered]),
         np.concatenate([part.pulls for part in ordered]),
         first.engine,
         first.settings | {"runs": ranges.encode_runs(runs)},

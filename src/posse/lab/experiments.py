@@ -28,7 +28,7 @@ from posse.lab.comparisons import Comparison
 from posse.lab.jobs import dry_run_jobs
 from posse.lab.results import Result
 from posse.lab.simulation import Job, check_record
-from posse.lab.simulator import compare, expand_engines, plan_jobs
+from posse.lab.simulator import compare, expand_engines, plan_jobs, resolve_horizon
 from posse.networks import Network
 from posse.serialization import toml
 from posse.serialization.decode import from_data
@@ -41,6 +41,7 @@ T = TypeVar("T")
 class Experiment:
     """The arguments of `posse.compare` as data: algorithms by name, one bandit and network.
 
+    horizon: rounds, or a rule of N and K such as "100*N"; `n_rounds` is its value.
     single: whether it stands for `posse.simulate` of its one algorithm: `run` then returns a
     Result instead of a Comparison of one.
     """
@@ -48,7 +49,7 @@ class Experiment:
     bandit: AnyBandit
     network: Network
     algorithms: Mapping[str, Algorithm] = field(hash=False)
-    horizon: int
+    horizon: int | str
     runs: int | range = 100
     seed: int = 0
     record: int | tuple[int, ...] | None = None
@@ -69,7 +70,7 @@ class Experiment:
                 f"single must be False, or True for one algorithm, got {self.single!r} for "
                 f"{len(self.algorithms)}"
             )
-        horizon = validation.validate_integer("horizon", self.horizon, at_least=1)
+        horizon = resolve_horizon(self.horizon, self.bandit, self.network)
         check_record(self.record, horizon)
         runs = ranges.parse_runs(self.runs)
         self.bandit.check_runs(runs.stop)
@@ -79,7 +80,8 @@ class Experiment:
             self.activity.check_agents(self.network.n_agents)
         fields = {
             "algorithms": MappingProxyType(dict(self.algorithms)),
-            "horizon": horizon,
+            # A rule stays: in a sweep its value depends on the cell.
+            "horizon": self.horizon if isinstance(self.horizon, str) else horizon,
             "runs": ranges.simplify_runs(runs),
             "seed": validation.validate_integer("seed", self.seed, at_least=0),
             "record": _plain_record(self.record),
@@ -103,6 +105,16 @@ class Experiment:
         shown = ("bandit", "network", "horizon", "runs", "seed", "engine")
         values = {name: getattr(self, name) for name in shown}
         return notebook_tables.render_fields(self.title or "Experiment", values | named)
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of rounds: the horizon, or the value of its rule."""
+        return resolve_horizon(self.horizon, self.bandit, self.network)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes that rules may depend on: N agents, K arms, T rounds."""
+        return {"N": self.network.n_agents, "K": self.bandit.n_arms, "T": self.n_rounds}
 
     @property
     def n_runs(self) -> int:

@@ -89,7 +89,7 @@ def draw_result(
     bands: str = "interval",
     **line_options: Any,
 ) -> Line2D:
-    """Add the mean regret of a result and, with two runs or more, a band around it.
+    """Add the mean regret (or reward) of a result and, with two runs or more, a band around it.
 
     log:   False, "x", "y", or True for both axes
     bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
@@ -100,10 +100,10 @@ def draw_result(
     validation.validate_choice("bands", bands, BANDS)
     indices = choose_points(len(result.times))
     times = result.times[indices]
-    regret = result.regret[:, indices]
-    mean, _, low, high = mean_interval(regret)
+    curves = result.curves[:, indices]
+    mean, _, low, high = mean_interval(curves)
     if bands == "quantiles":
-        low, high = np.quantile(regret, (0.05, 0.95), axis=0)
+        low, high = np.quantile(curves, (0.05, 0.95), axis=0)
     options = line_style(len(axes.lines), points=len(times)) | normalize_kwargs(
         line_options, Line2D
     )
@@ -114,7 +114,7 @@ def draw_result(
         )
     # Labels that the caller has set stay.
     axes.set_xlabel(axes.get_xlabel() or "round")
-    axes.set_ylabel(axes.get_ylabel() or "regret per agent")
+    axes.set_ylabel(axes.get_ylabel() or f"{result.measure} per agent")
     set_logarithmic(axes, log)
     return line
 
@@ -272,6 +272,11 @@ def label_ends(axes: Axes, lines: list[Line2D]) -> bool:
 def format_number(value: float) -> str:
     """Format a number with three digits, or with all digits before the point."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
+
+
+def format_value(value: Any) -> str:
+    """Format a number of the settings: whole numbers in full, others in four digits."""
+    return f"{value:.4g}" if value != int(value) else str(int(value))
 
 
 def choose_points(length: int, points: int = POINTS) -> NDArray[np.intp]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from posse import validation
 from posse.lab import run_ranges as ranges
 from posse.lab.simulation import RECORDED, draw_arm_orders, infer_dims
 from posse.lab.statistics import mean_interval
+from posse.networks import Network
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summary:
-    """The mean regret per agent at the horizon, its standard error and its 95% interval."""
+    """The mean regret per agent at the horizon, its standard error and its 95% interval.
+
+    measure: "regret", or "reward" where the true means are unknown
+    """
 
     mean: float
     standard_error: float
@@ -34,9 +38,10 @@ class Summary:
     high: float
     runs: int
     horizon: int
+    measure: str = "regret"
 
     def __str__(self) -> str:
-        where = f"regret per agent at round {self.horizon}: {self.format_mean()}"
+        where = f"{self.measure} per agent at round {self.horizon}: {self.format_mean()}"
         if self.runs == 1:
             return f"{where} (1 run, no interval)"
         return f"{where} (95% interval {self.format_interval()}, {self.runs} runs)"
@@ -119,12 +124,62 @@ def to_json_types(value: Any) -> Any:
     return value
 
 
+# Some agents, by numbers or by a name of AGENT_GROUPS; None: all.
+Agents = Sequence[int] | NDArray[np.integer] | str | None
+AGENT_GROUPS = ("all", "hubs", "leaves")
+
+
+def select_agents(agents: Agents, n_agents: int, settings: Mapping[str, Any]) -> list[int] | None:
+    """Return the numbers of some agents in ascending order; None if these are all agents.
+
+    settings: those of a result, whose network says which agents are hubs or leaves
+    """
+    if agents is None:
+        return None
+    if isinstance(agents, str):
+        if validation.validate_choice("agents", agents, AGENT_GROUPS) == "all":
+            return None
+        return _find_group(agents, settings)
+    values = np.asarray(agents)
+    if values.dtype.kind not in "iu" or values.ndim != 1:
+        raise ValueError(
+            'agents must be numbers such as [0, 1, 2], "hubs" or "leaves", '
+            f"got {validation.format_value(agents)}"
+        )
+    numbers = np.unique(values).tolist()
+    if not numbers or len(numbers) < values.size or numbers[0] < 0 or numbers[-1] >= n_agents:
+        raise ValueError(
+            f"agents must be different numbers from 0 to {n_agents - 1}, "
+            f"got {validation.format_value(agents)}"
+        )
+    return None if len(numbers) == n_agents else numbers
+
+
+def _find_group(group: str, settings: Mapping[str, Any]) -> list[int]:
+    """Find the hubs or the leaves of the network that a result was played on."""
+    if "agents" in settings or not isinstance(settings.get("network"), Mapping):
+        raise ValueError(f"agents: who are {group} is unknown here: give the numbers of agents")
+    network = Network.from_data(settings["network"])
+    if network.is_recipe:
+        raise ValueError(
+            f"agents: {group} differ from run to run on {network}: give the numbers of agents"
+        )
+    degrees = network.degrees
+    members = np.flatnonzero(degrees == (degrees.max() if group == "hubs" else 1))
+    if not len(members):
+        raise ValueError(f"agents: {network} has no leaves: every agent has several neighbours")
+    if len(members) == network.n_agents:
+        raise ValueError(f"agents: {network} has no {group}: all agents have equal degrees")
+    return [int(agent) for agent in members]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The regret and the pulls of one algorithm, run by run.
 
     times:    (len,) the rounds recorded, from 1 on, the last being the horizon
-    regret:   (runs, len) cumulative pseudo-regret up to each time, averaged over agents
+    curves:   (runs, len) cumulative pseudo-regret up to each time, averaged over agents, which is
+              `regret`; the cumulative reward, `reward`, of an environment without true means
     pulls:    (runs, agents, arms) how often each agent played each arm
     engine:   "compiled" or "reference"
     settings: all that a rerun needs, in plain JSON values
@@ -135,7 +190,7 @@ class Result:
     """
 
     times: NDArray[np.int64]
-    regret: NDArray[np.float64]
+    curves: NDArray[np.float64]
     pulls: NDArray[np.int32]
     engine: str
     settings: dict[str, Any]
@@ -143,20 +198,20 @@ class Result:
 
     def __post_init__(self) -> None:
         times = validate_array("times", self.times, 1, np.int64)
-        regret = validate_array("regret", self.regret, 2, np.float64)
+        curves = validate_array(self.measure, self.curves, 2, np.float64)
         pulls = validate_array("pulls", self.pulls, 3, np.int32)
         if times[0] < 1 or np.any(times[1:] <= times[:-1]):
             raise ValueError("times must be rounds from 1 on, each later than the one before")
-        if regret.shape != (len(pulls), len(times)):
+        if curves.shape != (len(pulls), len(times)):
             raise ValueError(
-                f"regret must have shape (runs, len(times)) = {(len(pulls), len(times))}, "
-                f"got {regret.shape}"
+                f"{self.measure} must have shape (runs, len(times)) = {(len(pulls), len(times))}, "
+                f"got {curves.shape}"
             )
         if not isinstance(self.engine, str) or not self.engine.isprintable() or not self.engine:
             raise ValueError(f"engine must be a name, got {self.engine!r}")
         if not isinstance(self.settings, Mapping):
             raise ValueError(f"settings must be a dict, got {self.settings!r}")
-        fields: dict[str, Any] = {"times": times, "regret": regret, "pulls": pulls}
+        fields: dict[str, Any] = {"times": times, "curves": curves, "pulls": pulls}
         fields |= {"settings": to_json_types(self.settings)}
         # The dataclass is frozen, and its fields are normalised here, once.
         for name, value in fields.items():
@@ -164,6 +219,29 @@ class Result:
         sizes = dict(zip(("run", "agent", "arm", "time"), (*pulls.shape, len(times)), strict=True))
         kept = validate_kept(self.kept, sizes, self.settings)
         object.__setattr__(self, "kept", MappingProxyType(kept))
+
+    @property
+    def measure(self) -> str:
+        """What the curves are: "regret", or "reward" where the true means are unknown."""
+        bandit = self.settings.get("bandit") if isinstance(self.settings, Mapping) else None
+        unknown = isinstance(bandit, Mapping) and "draw" in bandit and "means" not in bandit
+        return "reward" if unknown else "regret"
+
+    @property
+    def regret(self) -> NDArray[np.float64]:
+        """The cumulative pseudo-regret, averaged over agents: (runs, len(times))."""
+        if self.measure != "regret":
+            raise AttributeError(
+                "regret is unknown, because the environment has no means: see reward"
+            )
+        return self.curves
+
+    @property
+    def reward(self) -> NDArray[np.float64]:
+        """The cumulative reward, averaged over agents, where means are unknown: like `regret`."""
+        if self.measure != "reward":
+            raise AttributeError("reward was not recorded, because the means are known: see regret")
+        return self.curves
 
     @property
     def agent_regret(self) -> NDArray[np.float64]:
@@ -220,6 +298,9 @@ class Result:
         """
         if "seed" not in self.settings:
             raise ValueError("the order of arms is unknown: the settings have no seed")
+        # The arms of data sets and of user-defined environments are played in their own order.
+        if not {"dataset", "draw"}.isdisjoint(self.settings.get("bandit", ())):
+            return np.tile(np.arange(self.n_arms), (self.runs, 1))
         return draw_arm_orders(self.settings["seed"], self.run_numbers, self.n_arms)
 
     def _get_kept(self, name: str) -> NDArray[Any]:
@@ -256,7 +337,8 @@ class Result:
         return int(self.times[-1])
 
     def __repr__(self) -> str:
-        return f"Result({describe_size(self, self.engine)}, regret={self.summary().format_mean()})"
+        size = describe_size(self, self.engine)
+        return f"Result({size}, {self.measure}={self.summary().format_mean()})"
 
     def _repr_html_(self) -> str:
         from posse.lab import comparisons as html
@@ -265,13 +347,48 @@ class Result:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Through the constructor, which makes the arrays of the copy read-only again.
-        arrays = (self.times, self.regret, self.pulls)
+        arrays = (self.times, self.curves, self.pulls)
         return Result, (*arrays, self.engine, self.settings, dict(self.kept))
 
-    def summary(self) -> Summary:
-        """Give the mean regret at the horizon with its standard error and 95% interval."""
-        mean, error, low, high = map(float, mean_interval(self.regret[:, -1]))
-        return Summary(mean, error, low, high, runs=self.runs, horizon=self.horizon)
+    def of_agents(self, agents: Agents) -> Result:
+        """Give the result of some agents: their regret on average, their pulls, beliefs and means.
+
+        agents: their numbers; "hubs" for those with the most neighbours; "leaves" for those with
+        one neighbour; None or "all" for all, which is this result itself
+
+        It needs the regret of each agent: `simulate(..., keep=("agents",))`. `numbers_sent` and
+        `plays` stay those of the average agent of the whole network.
+        """
+        numbers = select_agents(agents, self.n_agents, self.settings)
+        if numbers is None:
+            return self
+        if "agents" not in self.kept:
+            raise ValueError(
+                "agents: the regret of each agent was not kept: "
+                'simulate(..., keep=("agents",)) keeps it'
+            )
+        kept = {}
+        for name, array in self.kept.items():
+            dims = infer_dims(name, array.ndim, self.settings)
+            kept[name] = array.take(numbers, dims.index("agent")) if "agent" in dims else array
+        return Result(
+            self.times,
+            kept["agents"].mean(axis=1),
+            self.pulls[:, numbers],
+            self.engine,
+            self.settings | {"agents": numbers},
+            kept,
+        )
+
+    def summary(self, *, agents: Agents = None) -> Summary:
+        """Give the mean regret at the horizon with its standard error and 95% interval.
+
+        agents: of some agents only, see `of_agents`
+        """
+        curves = self.of_agents(agents).curves
+        mean, error, low, high = map(float, mean_interval(curves[:, -1]))
+        size = (self.runs, self.horizon)
+        return Summary(mean, error, low, high, *size, measure=self.measure)
 
     def best_arm_share(self) -> float | None:
         """Give the share of pulls of a best arm, where the settings have the true means."""
@@ -300,12 +417,12 @@ class Result:
         return storage.to_dataset(self)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Make a long table with columns run, time and regret, a row for each run and time."""
+        """Make a long table with columns run, time and regret (or reward), a row for each time."""
         import pandas as pd
 
         runs = np.repeat(np.array(self.run_numbers), len(self.times))
         times = np.tile(self.times, self.runs)
-        return pd.DataFrame({"run": runs, "time": times, "regret": self.regret.ravel()})
+        return pd.DataFrame({"run": runs, "time": times, self.measure: self.curves.ravel()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a netCDF file, which `posse.load` reads back exactly."""
@@ -320,24 +437,32 @@ class Result:
         *,
         log: bool | str = False,
         bands: str = "interval",
+        agents: Agents = None,
         **line_options: Any,
     ) -> Axes:
         """Draw the mean regret over time in a band, on new axes unless some are given.
 
-        log:   False, "x", "y", or True for both axes
-        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        log:    False, "x", "y", or True for both axes
+        bands:  "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        agents: of some agents only, see `of_agents`
         """
         from posse.lab import plots
 
+        result = self.of_agents(agents)
         axes = plots.new_axes() if ax is None else ax
-        plots.draw_result(axes, self, label, log=log, bands=bands, **line_options)
+        plots.draw_result(axes, result, label, log=log, bands=bands, **line_options)
         return axes
 
-    def report(self, folder: str | os.PathLike[str], title: str | None = None) -> Path:
-        """Write a page of curve, tails and settings, as `Comparison.report`; return its path."""
+    def report(
+        self, folder: str | os.PathLike[str], title: str | None = None, *, agents: Agents = None
+    ) -> Path:
+        """Write a page of curve, tails and settings, as `Comparison.report`; return its path.
+
+        agents: of some agents only, see `of_agents`
+        """
         from posse.lab.report import write_report
 
-        return write_report(self, Path(folder), title)
+        return write_report(self.of_agents(agents), Path(folder), title)
 
 
 def describe_size(result: Result, engine: str) -> str:

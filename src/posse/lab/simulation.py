@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from posse.activity import Activity
 from posse.algorithms import Algorithm, Problem
-from posse.bandits import AnyBandit, ContextualBandit, SiteMeans
+from posse.bandits import AnyBandit, Bandit, Dataset, Environment, SiteMeans
 from posse.effective_samples import SIGNS
 from posse.families import Model, is_contextual
 from posse.lab import run_ranges as ranges
-from posse.networks import Network
+from posse.networks import AwakeLinks, Network
 from posse.randomness import FloatArray, create_generator
 from posse.serialization import encode
 from posse.validation import validate_choice, validate_integer
@@ -78,7 +78,8 @@ def infer_dims(name: str, n_axes: int, settings: Mapping[str, Any]) -> tuple[str
     tell whether means drift.
     """
     bandit = settings.get("bandit")
-    drifts = isinstance(bandit, Mapping) and ("drift" in bandit or "contexts" in bandit)
+    changing = ("drift", "contexts", "dataset", "draw")
+    drifts = isinstance(bandit, Mapping) and any(key in bandit for key in changing)
     return select_dims(name, drifts, per_agent=n_axes > 2 + drifts)
 
 
@@ -87,7 +88,7 @@ def count_numbers_per_run(name: str, sizes: Mapping[str, int], bandit: AnyBandit
 
     sizes: of all axes except that of runs, by name
     """
-    changes = bandit.drift is not None or isinstance(bandit, ContextualBandit)
+    changes = bandit.drift is not None or not isinstance(bandit, Bandit)
     dims = select_dims(name, changes, bandit.per_agent)
     return math.prod(sizes[dim] for dim in dims[1:])
 
@@ -183,6 +184,11 @@ class Simulation:
         return is_contextual(self.model)
 
     @property
+    def cuts_off_sleepers(self) -> bool:
+        """Whether agents that do not play are cut off from the network."""
+        return self.activity is not None and not self.activity.relays
+
+    @property
     def uncharged_rounds(self) -> int:
         """The number of initial rounds whose regret is not charged (`charge_initial=False`)."""
         uncharged = getattr(self.algorithm, "uncharged_rounds", lambda n_arms: 0)
@@ -195,9 +201,17 @@ class Simulation:
             n_arms=self.bandit.n_arms,
             horizon=self.horizon,
             family=self.bandit.family,
-            network=self.network,
+            network=self._problem_network,
             n_runs=n_runs,
         )
+
+    @cached_property
+    def _problem_network(self) -> Network:
+        """The network as algorithms know it: where sleepers are cut off, its links come and go."""
+        if not self.cuts_off_sleepers:
+            return self.network
+        dynamics: Any = AwakeLinks(self.network.dynamics)
+        return dataclasses.replace(self.network, dynamics=dynamics)
 
     def with_graph_of(self, run: int) -> Simulation:
         """The same simulation on the graph that one run draws, where graphs are random."""
@@ -208,7 +222,7 @@ class Simulation:
         """Draw the initial means of some runs: (R, M, K), M = 1 where all agents share them."""
         bandit = self.bandit
         n_arms = self.bandit.n_arms
-        assert not isinstance(bandit, ContextualBandit)  # whose means change from round to round
+        assert isinstance(bandit, Bandit)  # the means of all others change from round to round
         means = [
             bandit.means_of_run(run, create_generator(self.seed, run, "means")) for run in runs
         ]
@@ -234,8 +248,15 @@ class Simulation:
         The order is random because in many instances arm 0 is the best: an algorithm that broke
         ties by position would look better than it is.
         """
-        orders = draw_arm_orders(self.seed, runs, self.bandit.n_arms)
+        orders = self.arm_orders(runs)
         return in_played_order(self.true_means(runs), orders), orders
+
+    def arm_orders(self, runs: Sequence[int]) -> NDArray[np.intp]:
+        """Draw the order of the arms in every run, (R, K); data of the user keep their own."""
+        n_arms = self.bandit.n_arms
+        if isinstance(self.bandit, Dataset | Environment):
+            return np.tile(np.arange(n_arms), (len(runs), 1))
+        return draw_arm_orders(self.seed, runs, n_arms)
 
 
 def resolve_model(algorithm: Any, bandit: AnyBandit) -> Model:

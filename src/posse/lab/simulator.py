@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from posse.lab.simulation import (
     validate_keep,
 )
 from posse.networks import Network
+from posse.rules import evaluate_rule, resolve_rules
 from posse.validation import validate_choice, validate_integer
 
 # An engine's `run(simulation, runs, threads, advance)`.
@@ -119,7 +120,7 @@ def simulate(
     network: Network,
     algorithm: Algorithm,
     *,
-    horizon: int,
+    horizon: int | str,
     runs: int | range = 100,
     seed: int | None = 0,
     engine: str = "auto",
@@ -130,6 +131,9 @@ def simulate(
     progress: bool = False,
 ) -> Result:
     """Play one algorithm for some runs; equal seeds give equal numbers, whatever the threads.
+
+    Where a number stands in the algorithm, the drift or the horizon, a rule of the number of
+    agents N, of arms K and of rounds T may stand, such as learning_rate="sqrt(N)".
 
     runs:   a number of runs, or some of them such as range(100, 200), which `posse.concat` joins.
     seed:   None draws a random one, which the settings of the result contain.
@@ -160,7 +164,7 @@ def compare(
     network: Network,
     algorithms: Mapping[str, Algorithm],
     *,
-    horizon: int,
+    horizon: int | str,
     runs: int | range = 100,
     seed: int | None = 0,
     engine: str | Mapping[str, str] = "auto",
@@ -195,7 +199,7 @@ def plan_jobs(
     network: Network,
     algorithms: Mapping[str, Algorithm],
     *,
-    horizon: int,
+    horizon: int | str,
     runs: int | range = 100,
     seed: int = 0,
     engine: str | Mapping[str, str] = "auto",
@@ -279,7 +283,8 @@ class _Task:
     ) -> _Task:
         """Refuse arguments that cannot be simulated, in one sentence."""
         validation.check_problem(bandit, network)
-        horizon = validate_integer("horizon", horizon, at_least=1, at_most=2**31 - 1)
+        horizon = resolve_horizon(horizon, bandit, network)
+        bandit = resolve_rules(bandit, _sizes_of(bandit, network, horizon))
         runs = ranges.parse_runs(runs)
         keep = validate_keep(keep)
         # Sizes come first: listing the rounds, or drawing the means, may itself need more memory
@@ -339,6 +344,7 @@ class _Task:
 
     def plan_jobs(self, entries: Sequence[_Entry]) -> list[Job]:
         """Validate every algorithm and choose its engine."""
+        entries = [self._resolve_entry(entry) for entry in entries]
         for entry in entries:
             validation.check_algorithm(entry.label, entry.algorithm, self.bandit, self.keep)
             validation.check_direction(entry.label, entry.algorithm, self.network)
@@ -362,6 +368,14 @@ class _Task:
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
 
+    def _resolve_entry(self, entry: _Entry) -> _Entry:
+        """Replace the rules of an algorithm by their values."""
+        sizes = _sizes_of(self.bandit, self.network, self.horizon)
+        try:
+            return replace(entry, algorithm=resolve_rules(entry.algorithm, sizes))
+        except ValueError as error:
+            raise ValueError(f"{entry.label}: {error}") from None
+
     def _build_simulation(self, entry: _Entry) -> Simulation:
         algorithm: Any = entry.algorithm
         simulation = Simulation(
@@ -377,6 +391,19 @@ class _Task:
         if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check_problem"):
             algorithm.check_problem(simulation.with_graph_of(self.runs[0]).build_problem(1))
         return simulation
+
+
+def resolve_horizon(horizon: Any, bandit: AnyBandit, network: Network) -> int:
+    """Validate the horizon: a whole number of rounds, or a rule of N and K."""
+    if isinstance(horizon, str):
+        sizes = {"N": network.n_agents, "K": bandit.n_arms}
+        horizon = evaluate_rule("horizon", horizon, sizes)
+    return validate_integer("horizon", horizon, at_least=1, at_most=2**31 - 1)
+
+
+def _sizes_of(bandit: AnyBandit, network: Network, horizon: int) -> dict[str, int]:
+    """Return the sizes that rules may depend on."""
+    return {"N": network.n_agents, "K": bandit.n_arms, "T": horizon}
 
 
 def _choose_engines(entries: Sequence[_Entry], simulations: Sequence[Simulation]) -> list[str]:

@@ -170,6 +170,8 @@ def correct_p_values(p_values: Sequence[float | None]) -> list[float | None]:
 def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[float]:
     """Subtract the final regret of `b` from that of `a`, paired run by run, with its interval.
 
+    Where the true means are unknown it subtracts rewards, and the better one has more.
+
     Results of one seed faced the same problems (common random numbers), so that shared noise
     cancels and the interval is narrower than two separate ones suggest. Across engines they share
     means and graphs but not rewards: the interval is valid but wider, and a warning says so.
@@ -186,7 +188,7 @@ def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[flo
             "both",
             stacklevel=2,
         )
-    return compare_paired(a.regret[:, -1], b.regret[:, -1], level)[0]
+    return compare_paired(a.curves[:, -1], b.curves[:, -1], level)[0]
 
 
 def tail_percentile(regrets: FloatArray, percent: int) -> float | None:

@@ -45,7 +45,7 @@ def to_dataset(value: Result | Comparison) -> xr.Dataset:
     outer = {"algorithm": list(value)} if isinstance(value, Comparison) else {}
     first = results[0]
     arrays: dict[str, tuple[tuple[str, ...], list[NDArray[Any]]]] = {
-        "regret": (("run", "time"), [result.regret for result in results]),
+        first.measure: (("run", "time"), [result.curves for result in results]),
         "pulls": (("run", "agent", "arm"), [result.pulls for result in results]),
     }
     for name in first.kept:
@@ -126,10 +126,10 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
     try:
         shapes = json.loads(attributes["shapes"])
         times = variables["time"].astype(np.int64)
-        regret = variables["regret"].astype(np.float64)
+        curves = variables["regret" if "regret" in variables else "reward"].astype(np.float64)
         pulls = variables["pulls"].astype(np.int32)
         kept = {name: variables[RECORDED[name].attribute].astype(np.float64) for name in shapes}
-        arrays: list[NDArray[Any]] = [times, regret, pulls, *kept.values()]
+        arrays: list[NDArray[Any]] = [times, curves, pulls, *kept.values()]
         whole = attributes["checksum"] == _compute_checksum(attributes, arrays)
     except Exception:  # a part is missing or of another type
         whole = False
@@ -141,7 +141,7 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
     engine = attributes["engine"]
     settings = json.loads(attributes["settings"])
     if kind == RESULT:
-        return Result(times, regret, pulls, engine, settings, kept)
+        return Result(times, curves, pulls, engine, settings, kept)
     # A Comparison: cut the padding off the kept arrays of every algorithm.
     engines = json.loads(engine)
     results = {}
@@ -150,7 +150,7 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
             key: array[place][tuple(map(slice, shapes[key][place]))] for key, array in kept.items()
         }
         results[name] = Result(
-            times, regret[place], pulls[place], engines[name], own_settings, parts
+            times, curves[place], pulls[place], engines[name], own_settings, parts
         )
     return Comparison(results)
 

@@ -18,24 +18,36 @@ from typing import Any
 import numpy as np
 
 from posse import algorithms, policies
-from posse.activity import Activity
+from posse.activity import Activity, copies_beliefs
 from posse.algorithms import (
     ALGORITHMS,
     CONTEXTUAL,
     BayesianAlgorithm,
     Centralized,
     Decentralized,
+    EventTriggered,
     Flooding,
     PartialPooling,
     PushSum,
     TimedAlgorithm,
+    Tree,
 )
-from posse.bandits import DELAYS, DRIFTS, AnyBandit, ContextualBandit, UniformMeans
+from posse.bandits import (
+    DELAYS,
+    DRIFTS,
+    AnyBandit,
+    Bandit,
+    ContextualBandit,
+    Dataset,
+    Environment,
+    UniformMeans,
+)
 from posse.families import CONTEXTUAL as CONTEXTUAL_FAMILIES
 from posse.families import (
     FAMILIES,
     VARIATIONAL,
     Grid,
+    Interval,
     Model,
     check_family,
     get_family_name,
@@ -50,7 +62,7 @@ from posse.lab.simulation import (
     count_numbers_per_run,
     resolve_model,
 )
-from posse.networks import Network, is_user_defined
+from posse.networks import Gossip, Network, is_user_defined
 from posse.policies import POLICIES
 from posse.randomness import create_generator
 from posse.serialization.encode import find_repr_only
@@ -122,6 +134,8 @@ def check_problem(bandit: Any, network: Any) -> None:
             f"network must be a network such as posse.networks.cycle(10), got {network!r}"
         )
     bandit.check_agents(network.n_agents)
+    if isinstance(bandit, Dataset | Environment):
+        return  # their rewards are not drawn by a family
     drawn = bandit.family.at_mean if is_contextual(bandit.family) else bandit.family
     check_family("the bandit's family", drawn, ["draw_rewards"], ["means", "rewards"])
 
@@ -131,7 +145,7 @@ def check_means(bandit: AnyBandit, seed: int, runs: range) -> None:
 
     It must be a function of its generator alone, and return as many arms in every run.
     """
-    if isinstance(bandit, ContextualBandit):
+    if not isinstance(bandit, Bandit):
         return
     function = bandit.means_of_arms
     if not callable(function) or isinstance(function, UniformMeans):
@@ -163,16 +177,12 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
         "posse.Decentralized(posse.ThompsonSampling())",
     )
     own_family = getattr(algorithm, "family", None)
-    if type(algorithm) in CONTEXTUAL.values() and not isinstance(bandit, ContextualBandit):
+    if type(algorithm) in CONTEXTUAL.values() and not is_contextual(bandit.family):
         raise ValueError(
             f"{label} is {type(algorithm).__name__}, which needs contexts: give a "
             "posse.ContextualBandit"
         )
-    if (
-        own_family is not None
-        and is_contextual(own_family)
-        and not isinstance(bandit, ContextualBandit)
-    ):
+    if own_family is not None and is_contextual(own_family) and not is_contextual(bandit.family):
         raise ValueError(
             f"the family of {label} is {get_family_name(own_family)!r}, which needs contexts: "
             "give a "
@@ -192,14 +202,21 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
         check_family(family_label, model, ["prior", "statistic", *reads], ["rewards"])
     elif own_family:
         check_family(family_label, model, [], ["rewards"])
-    if not model.rewards.covers(bandit.family.rewards):
+    if isinstance(bandit, Dataset):
+        rewards = bandit.rewards.values  # all that agents can meet, whatever its family allows
+        paid = Interval(float(rewards.min()), float(rewards.max()), closed=True)
+    else:
+        paid = bandit.family.rewards
+    if not model.rewards.covers(paid):
         raise ValueError(
             f"family {get_family_name(model)!r} learns from rewards in {model.rewards}, "
             "but the bandit's "
-            f"{get_family_name(bandit.family)!r} rewards lie in {bandit.family.rewards}"
+            f"{get_family_name(bandit.family)!r} rewards lie in {paid}"
         )
     if is_contextual(model):
         _check_contexts(label, algorithm, model, bandit, keep)
+    if isinstance(bandit, Environment) and bandit.means is None:
+        _check_unknown_means(label, algorithm, keep)
     if bandit.delay is not None:
         _check_delayed(label, algorithm, model, bandit, keep)
     if "messages" in keep and not callable(getattr(algorithm, "numbers_sent", None)):
@@ -209,7 +226,8 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
         )
     ours = type(algorithm) in (*ALGORITHMS.values(), *CONTEXTUAL.values())
     without = ours and not isinstance(algorithm, BayesianAlgorithm)
-    if "signs" in keep and not isinstance(algorithm, Decentralized):
+    merges_all = isinstance(algorithm, Decentralized) and not isinstance(algorithm, EventTriggered)
+    if "signs" in keep and not merges_all:
         raise ValueError(
             f"keep: {label} is {type(algorithm).__name__}, and signs are kept of Decentralized "
             "only, whose beliefs are tempered"
@@ -246,7 +264,7 @@ def _check_contexts(
     if not all("contexts" in inspect.signature(method).parameters for method in methods):
         raise ValueError(
             f"{label} is {kind}, which knows no contexts: use Decentralized, Isolated, "
-            "Centralized, Flooding, Tree or PushSum"
+            "Centralized, Flooding, Tree, PushSum or EventTriggered"
         )
     if model.shared and len(getattr(bandit, "shape", ())) < 2:
         raise ValueError(
@@ -256,6 +274,19 @@ def _check_contexts(
     if "signs" in keep:
         raise ValueError(
             "keep: signs are not kept with contexts: the certainty of a belief differs by context"
+        )
+
+
+def _check_unknown_means(label: str, algorithm: Any, keep: tuple[str, ...]) -> None:
+    """Refuse what needs true means, or gaps, where there are rewards only."""
+    if needing := [name for name in keep if name in ("agents", "means")]:
+        raise ValueError(
+            f"keep: {' and '.join(needing)} need true means, and the environment has none: give it "
+            "means="
+        )
+    if not getattr(algorithm, "charge_initial", True):
+        raise ValueError(
+            f"charge_initial of {label} must be True where means are unknown: every reward counts"
         )
 
 
@@ -283,7 +314,7 @@ def _check_delayed(
     if not callable(getattr(algorithm, "learn_delayed", None)):
         raise ValueError(
             f"{label} is {type(algorithm).__name__}, which cannot learn from delayed rewards: "
-            "use Decentralized, Isolated, Centralized, Flooding, Tree or PushSum"
+            "use Decentralized, Isolated, Centralized, Flooding, Tree, PushSum or EventTriggered"
         )
     _check_overrides(label, algorithm, "where rewards are delayed")
     counts = isinstance(algorithm, TimedAlgorithm) and algorithm.open == "count"
@@ -325,8 +356,18 @@ def check_idle(
             "use Decentralized, Isolated, Centralized, Flooding, Tree or PushSum"
         )
     _check_overrides(label, algorithm, "where agents sleep")
-    if not activity.relays:
-        raise ValueError("activity: relays=False is not played yet: use relays=True")
+    if copies_beliefs(activity) and not isinstance(algorithm, Decentralized):
+        raise ValueError(
+            f"activity: copies is for Decentralized, and {label} is {kind}, which counts every "
+            "observation once: use copies=False"
+        )
+    if not activity.relays and network.is_directed:
+        raise ValueError(
+            f"activity: relays=False needs links in both directions, and {network.graph} is "
+            "directed: use relays=True"
+        )
+    if not activity.relays and isinstance(algorithm, Tree) and isinstance(network.dynamics, Gossip):
+        raise ValueError(f"activity: {label} is Tree, which cannot play under gossip")
     if "signs" in keep:
         raise ValueError("keep: signs are not kept where agents sleep: drop activity or signs")
     if "messages" in keep and isinstance(algorithm, Centralized | Flooding):
@@ -438,7 +479,7 @@ def check_run(
     n_arms = bandit.n_arms
     n_features = 0
     numbers = 3.0 * n_arms * (n_agents if bandit.per_agent else 1) + n_agents * n_arms / 2
-    if isinstance(bandit, ContextualBandit):
+    if isinstance(bandit, ContextualBandit | Dataset) and bandit.shape:
         n_features = bandit.shape[-1]
         numbers += n_agents * math.prod(bandit.shape)
     bayesian = isinstance(algorithm, BayesianAlgorithm)

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from posse.networks import graphs, serialization
+from posse.networks.awake_links import AwakeLinks as AwakeLinks
+from posse.networks.awake_links import cut_off_sleepers as cut_off_sleepers
+from posse.networks.awake_links import is_by_max_degree as is_by_max_degree
 from posse.networks.describe import describe_cost as describe_cost
 from posse.networks.describe import describe_mixing as describe_mixing
 from posse.networks.describe import describe_size as describe_size
@@ -24,7 +27,7 @@ from posse.networks.operators import UniformWeights as UniformWeights
 from posse.networks.operators import as_matrix
 from posse.networks.operators import as_operator as as_operator
 from posse.networks.operators import count_links_in_use as count_links_in_use
-from posse.networks.operators import find_links_in_use as find_links_in_use
+from posse.networks.operators import get_link_weights as get_link_weights
 from posse.networks.operators import sum_by_receiver as sum_by_receiver
 from posse.networks.shares import split_among_links as split_among_links
 from posse.networks.spanning import spanning_tree as spanning_tree

@@ -36,8 +36,8 @@ _FRESH = "this network is a fresh graph in every run"
 # Converters of arguments to one plain type, by the annotations of the builders: networks compare
 # by their arguments, so cycle(5) must equal cycle(np.int64(5)).
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
-    "int": int,
-    "float": float,
+    "int": lambda value: value if isinstance(value, str) else int(value),
+    "float": lambda value: value if isinstance(value, str) else float(value),
     "Seed": lambda seed: seed if seed == graphs.RUN else int(seed),
 }
 
@@ -52,8 +52,8 @@ class Network:
 
     A directed network has no doubly stochastic W, but `shares` (for `posse.PushSum`).
 
-    `arguments` are those of the graph's builder, as (name, value) pairs; `rule` is the name of a
-    weight rule or a matrix.
+    `arguments` are those of the graph's builder, as (name, value) pairs, where a rule of N such as
+    "2*log(N)/N" may stand for a number; `rule` is the name of a weight rule or a matrix.
 
     >>> network = posse.networks.cycle(4)
     >>> round(network.spectral_gap, 4), round(network.failing(0.5).spectral_gap, 4)
@@ -189,7 +189,11 @@ class Network:
     def topology(self) -> Graph:
         """The graph itself: the number of agents and the links."""
         self._refuse_recipe()
-        return GRAPHS[self.graph](**dict(self.arguments))
+        return GRAPHS[self.graph](**self.resolve_arguments())
+
+    def resolve_arguments(self) -> dict[str, Any]:
+        """Return the arguments of the graph's builder, with the values of rules in their places."""
+        return serialization.resolve_arguments(dict(self.arguments))
 
     @property
     def n_agents(self) -> int:
@@ -358,7 +362,8 @@ class Network:
         build = GRAPHS[self.graph]
         arguments = serialization.bind_arguments(build, dict(self.arguments), self.graph)
         fresh = arguments.get("seed") == graphs.RUN
-        graph = build(**(arguments | {"seed": 0} if fresh else arguments))
+        resolved = serialization.resolve_arguments(arguments)
+        graph = build(**(resolved | {"seed": 0} if fresh else resolved))
         # The graph is built already: store it under the name of the cached property.
         if not fresh:
             self.__dict__["topology"] = graph

@@ -177,39 +177,38 @@ def count_links_in_use(weights: Any, n_runs: int, n_agents: int | None = None) -
     return np.broadcast_to(np.asarray(used, dtype=np.int64), (n_runs,))
 
 
-def find_links_in_use(
+def get_link_weights(
     weights: Any,  # W(t)
     senders: IntArray,  # (C,)
     receivers: IntArray,  # (C,)
     n_runs: int,
     n_agents: int,
-) -> NDArray[np.bool_]:
-    """Find which directed links carry a message by W(t), W(t)_(receiver, sender) > 0: (R, C).
+) -> FloatArray:
+    """Return the weight of each directed link, W(t)_(receiver, sender): (R, C), read-only.
 
     Sparse weights stay sparse, so that the cost grows with the links and not with N^2.
     """
-    shape = (n_runs, len(senders))
-    in_use: NDArray[np.bool_]
+    entries: Any
     if isinstance(weights, UniformWeights):
-        in_use = np.ones(shape, dtype=bool)
+        entries = 1 / n_agents
     elif isinstance(weights, SparseRuns):
         # the runs are blocks on the diagonal of one sparse matrix
         first = np.arange(0, n_runs * n_agents, n_agents)[:, None]
         rows, columns = np.broadcast_arrays(first + receivers, first + senders)
-        entries = np.asarray(weights.blocks[rows.ravel(), columns.ravel()])
-        in_use = entries.reshape(shape) > 0
+        entries = np.asarray(weights.blocks[rows.ravel(), columns.ravel()]).reshape(rows.shape)
     elif isinstance(weights, SparseWeights) or hasattr(weights, "tocsr"):
         matrix = weights.weights if isinstance(weights, SparseWeights) else weights.tocsr()
-        in_use = np.asarray(matrix[receivers, senders]).reshape(1, -1) > 0
+        entries = np.asarray(matrix[receivers, senders]).reshape(1, -1)
     elif isinstance(weights, GossipPairs):
         first, second = weights.first[:, None], weights.second[:, None]
-        in_use = (senders == first) & (receivers == second)
-        in_use |= (senders == second) & (receivers == first)
+        is_pair = (senders == first) & (receivers == second)
+        entries = (is_pair | (senders == second) & (receivers == first)) / 2
     elif isinstance(weights, GossipPush):
-        in_use = (senders == weights.sender[:, None]) & (receivers == weights.receiver[:, None])
+        entries = (senders == weights.sender[:, None]) & (receivers == weights.receiver[:, None])
+        entries = entries / 2
     else:
-        in_use = as_matrix(weights, n_agents, n_runs)[..., receivers, senders] > 0
-    return np.broadcast_to(in_use, shape)
+        entries = as_matrix(weights, n_agents, n_runs)[..., receivers, senders]
+    return np.broadcast_to(entries, (n_runs, len(senders)))
 
 
 def sum_by_receiver(values: FloatArray, receivers: IntArray, n_agents: int) -> FloatArray:

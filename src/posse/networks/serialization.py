@@ -6,7 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from posse import import_strings, validation
+import numpy as np
+
+from posse import import_strings, rules, validation
 from posse.networks.dynamics import DYNAMICS, Dynamics
 from posse.networks.graphs import GRAPHS
 from posse.networks.static import STATIC
@@ -80,6 +82,18 @@ def bind_arguments(
             f"{name} needs {' and '.join(missing)}, got {', '.join(settings) or 'none'}"
         )
     return {key: settings.get(key, p.default) for key, p in parameters.items()}
+
+
+def resolve_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace rules among the arguments of a graph by their values; they depend on N alone."""
+    texts = {name: value for name, value in arguments.items() if rules.is_rule(value)}
+    if not texts:
+        return dict(arguments)
+    if not isinstance(arguments.get("agents"), int | np.integer):
+        raise ValueError(f"{next(iter(texts))} may be a rule only where agents is a whole number")
+    sizes = {"N": int(arguments["agents"])}
+    values = {name: rules.evaluate_rule(name, text, sizes) for name, text in texts.items()}
+    return {**arguments, **values}
 
 
 def _encode_dynamics(dynamics: Dynamics) -> Any:

@@ -93,7 +93,7 @@ def structured_spectrum(network: Network) -> tuple[FloatArray, FloatArray] | Non
     if steps is None:
         return None
     count = MULTIPLICITIES.get(network.graph)
-    counts = np.ones(len(steps)) if count is None else count(**dict(network.arguments))
+    counts = np.ones(len(steps)) if count is None else count(**network.resolve_arguments())
     return steps, counts
 
 
@@ -104,7 +104,7 @@ def _structured_steps(network: Network) -> FloatArray | None:
     links = network.expected_links
     if np.ptp(links) > 0:
         return None
-    return np.asarray(links[0] * LAPLACIANS[network.graph](**dict(network.arguments)))
+    return np.asarray(links[0] * LAPLACIANS[network.graph](**network.resolve_arguments()))
 
 
 def compute_matrix_gap(weights: Any, stochastic: bool = True) -> float:

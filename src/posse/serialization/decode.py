@@ -6,8 +6,9 @@ and bandits. `encode` is the inverse.
 
 from __future__ import annotations
 
+import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,6 +24,8 @@ from posse.bandits import (
     AnyBandit,
     Bandit,
     ContextualBandit,
+    Dataset,
+    Environment,
     SiteMeans,
 )
 from posse.contexts import Contexts
@@ -31,6 +34,7 @@ from posse.import_strings import import_object
 from posse.networks import GRAPHS, Network
 from posse.policies import POLICIES, Policy
 from posse.serialization.decoder import Decoder, locate_errors, validate_table
+from posse.validation import format_value, validate_choice
 
 T = TypeVar("T")
 
@@ -60,6 +64,11 @@ def _decode_delay(data: Any) -> Any:
     )
 
 
+def _decode_function(data: Any) -> Any:
+    """Decode a function: its import string, or a table of the fields of an object with a call."""
+    return _DECODER.decode_value(Callable[..., Any], data)
+
+
 def _decode_contexts(data: Any) -> Any:
     """Decode contexts: a schema, the import string of a function, or an entry of CONTEXTS."""
     if isinstance(data, str) and ":" in data:
@@ -80,8 +89,17 @@ def _decode_learning_rate(data: Any) -> Any:
 
 
 def _decode_bandit(data: Any) -> AnyBandit:
-    """Decode a bandit; `site_sd` makes its means SiteMeans, `contexts` makes it contextual."""
+    """Decode a bandit; its keys tell its kind: `dataset`, `draw`, `contexts`, else `means`.
+
+    `site_sd` makes its means SiteMeans.
+    """
     settings = dict(validate_table(data))
+    if "dataset" in settings:
+        with locate_errors(("dataset", "digest", "family")):
+            return _decode_dataset(settings)
+    if "draw" in settings:
+        environment: Environment = _DECODER.decode_dataclass(Environment, settings)
+        return environment
     if "contexts" in settings or "theta" in settings:
         contextual: ContextualBandit = _DECODER.decode_dataclass(ContextualBandit, settings)
         return contextual
@@ -90,6 +108,33 @@ def _decode_bandit(data: Any) -> AnyBandit:
             settings["means"] = SiteMeans(_decode_means(settings["means"]), settings.pop("site_sd"))
     bandit: Bandit = _DECODER.decode_dataclass(Bandit, settings, extra_keys=("site_sd",))
     return bandit
+
+
+def _decode_dataset(settings: Mapping[str, Any]) -> Dataset:
+    """Build a data set by the function that its import string names; the digest must be right."""
+    for key in settings:
+        validate_choice("key", key, ("dataset", "digest", "family"))
+    name = settings["dataset"]
+    if not isinstance(name, str) or ":" not in name:
+        raise ValueError(
+            "dataset must be the 'module:function' that returns the data set, got "
+            f"{format_value(name)}"
+        )
+    dataset = import_object(name)()
+    if not isinstance(dataset, Dataset):
+        raise ValueError(
+            f"dataset {name!r} must return a posse.bandits.Dataset, got {format_value(dataset)}"
+        )
+    if settings.get("digest", dataset.digest) != dataset.digest:
+        raise ValueError(
+            f"digest is {format_value(settings['digest'])}, but {name!r} returns data with digest "
+            f"{dataset.digest!r}: the data have changed"
+        )
+    family = dataset.family
+    if "family" in settings:
+        kind = ContextualFamily if dataset.contexts is not None else Family
+        family = _DECODER.decode_item("family", kind, settings["family"])
+    return dataclasses.replace(dataset, family=family, name=name)
 
 
 def _decode_network(data: Any) -> Network:
@@ -119,6 +164,9 @@ _DECODER = Decoder(
         (ContextualBandit, "contexts"): _decode_contexts,
         (ContextualBandit, "theta"): _decode_theta,
         (ContextualBandit, "delay"): _decode_delay,
+        (Environment, "draw"): _decode_function,
+        (Environment, "means"): _decode_function,
         (algorithms.Decentralized, "learning_rate"): _decode_learning_rate,
-    }
+    },
+    accepts_rules=True,
 )

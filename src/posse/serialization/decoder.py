@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from posse import validation
+from posse import rules, validation
 from posse.import_strings import import_object
 from posse.serialization import toml
 
@@ -43,9 +43,11 @@ class Decoder:
 
     builders: functions from plain data to a value, for annotations that do not determine how to
     build one (a Protocol, for example), and for single fields, keyed by (class, field).
+    accepts_rules: whether a rule such as "sqrt(N)" may stand for a number; the constructor decides
     """
 
     builders: Mapping[Any, Callable[[Any], Any]] = dataclasses.field(default_factory=dict)
+    accepts_rules: bool = False
 
     def decode_value(self, hint: Any, data: Any) -> Any:
         """Decode the value of a field that is annotated with `hint`."""
@@ -53,6 +55,8 @@ class Decoder:
             with locate_errors(()):
                 return self.builders[hint](data)
         if hint in _SCALARS:
+            if self.accepts_rules and hint in (int, float) and rules.is_rule(data):
+                return data
             return _validate_scalar(hint, data)
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             return self.decode_dataclass(hint, data)

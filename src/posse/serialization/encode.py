@@ -29,15 +29,25 @@ from posse.bandits import (
     AnyBandit,
     Bandit,
     ContextualBandit,
+    Dataset,
+    Environment,
     SiteMeans,
 )
 from posse.contexts import Contexts
-from posse.families import CONTEXTUAL, FAMILIES, VARIATIONAL, ContextualFamily, Family
+from posse.families import (
+    CONTEXTUAL,
+    FAMILIES,
+    VARIATIONAL,
+    ContextualFamily,
+    Family,
+    is_contextual,
+)
 from posse.import_strings import (
     REPR_ONLY,
     encode_fields,
     encode_plain,
     get_import_string,
+    import_object,
     mark_repr_only,
 )
 from posse.networks import Network, is_user_defined
@@ -74,8 +84,24 @@ def _encode_dataclass(value: Any) -> Any:
         return fields
     if isinstance(value, ContextualBandit):  # the bandit itself sets the number of features
         return fields | {"family": {k: v for k, v in fields["family"].items() if k != "features"}}
+    if isinstance(value, Dataset):
+        return _encode_dataset(value, fields["family"])
+    if isinstance(value, Environment):
+        return fields
     name = _find_name(type(value))
     return mark_repr_only(value) if name is None else {"name": name, **fields}
+
+
+def _encode_dataset(value: Dataset, family: Any) -> dict[str, Any]:
+    """Encode a data set by name and digest: the function of that name gives the table again."""
+    try:
+        import_object(value.name)
+        dataset: Any = value.name
+    except ValueError:  # a plain name, or none
+        dataset = mark_repr_only(value)
+    if isinstance(family, Mapping):  # the data set itself sets the number of features
+        family = {key: item for key, item in family.items() if key != "features"}
+    return {"dataset": dataset, "digest": value.digest, "family": family}
 
 
 def _find_name(cls: type) -> str | None:
@@ -123,22 +149,38 @@ def encode_bandit(value: AnyBandit) -> dict[str, Any]:
     """Encode a bandit as plain data, part by part."""
     if isinstance(value, ContextualBandit):
         return _encode_contextual_bandit(value)
+    if isinstance(value, Dataset):
+        of_table: dict[str, Any] = to_data(value)
+        return of_table | {"family": _encode_family(value.family)}
+    if isinstance(value, Environment):
+        of_functions: dict[str, Any] = to_data(value)
+        parts = {"draw": value.draw, "means": value.means}
+        return (
+            of_functions
+            | {"family": _encode_family(value.family)}
+            | _mark_changed_parts(Environment, of_functions, parts)
+        )
     data: dict[str, Any] = to_data(value) | {"family": _encode_checked(Family, value.family)}
     parts = {"means": value.means_of_arms, "drift": value.drift, "delay": value.delay}
     return data | _mark_changed_parts(Bandit, data, parts)
 
 
 def _encode_contextual_bandit(value: ContextualBandit) -> dict[str, Any]:
-    data: dict[str, Any] = to_data(value)
-    family = None
-    if not find_repr_only(data["family"]):
-        family = _try_rebuild(ContextualFamily, data["family"])
-    # Data have no number of features: the bandit sets it from its contexts.
-    features = value.family.features
-    if family is None or not _are_equivalent(family.with_features(features), value.family):
-        data["family"] = mark_repr_only(value.family)
+    data: dict[str, Any] = to_data(value) | {"family": _encode_family(value.family)}
     parts = {name: getattr(value, name) for name in ("contexts", "theta", "delay")}
     return data | _mark_changed_parts(ContextualBandit, data, parts)
+
+
+def _encode_family(value: Any) -> Any:
+    """Encode the family of a bandit; without its number of features, which the bandit sets."""
+    if not is_contextual(value):
+        return _encode_checked(Family, value)
+    data = {key: item for key, item in to_data(value).items() if key != "features"}
+    if find_repr_only(data):
+        return data
+    family = _try_rebuild(ContextualFamily, data)
+    same = family is not None and _are_equivalent(family.with_features(value.features), value)
+    return data if same else mark_repr_only(value)
 
 
 def _mark_changed_parts(

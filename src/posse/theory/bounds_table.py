@@ -98,7 +98,8 @@ def bounds(
 
 def _find_gaps(bandit: Any) -> FloatArray:
     """Return the gaps of a bandit with fixed means (K,), or raise a ValueError."""
-    if not isinstance(bandit.means, tuple) or getattr(bandit, "drift", None) is not None:
+    means = getattr(bandit, "means", None)
+    if not isinstance(means, tuple) or getattr(bandit, "drift", None) is not None:
         raise ValueError("bounds needs fixed means, one number per arm, without drift")
     return np.asarray(bandit.gaps)
 

@@ -151,7 +151,7 @@ def _validate_bandit(bandit: Any) -> FloatArray:
     family = bandit.family
     if is_contextual(family):
         raise ValueError("predicted_regret needs a bandit without contexts")
-    if not isinstance(bandit.means, tuple):
+    if not isinstance(getattr(bandit, "means", None), tuple):
         raise ValueError("predicted_regret needs fixed means, one number per arm")
     for name in ("drift", "delay"):
         if getattr(bandit, name) is not None:

@@ -61,6 +61,7 @@ OTHERS = {  # with the family whose reference is fastest
     "tree": (networks.grid(2, 3), posse.Tree),
     "failing tree": (networks.grid(2, 3).failing(0.5), posse.Tree),
     "push-sum": (networks.star(6), posse.PushSum),
+    "partial pooling": (networks.cycle(6), posse.PartialPooling),
     "directed": (networks.random_directed(6, 2, seed=1), posse.PushSum),
     "directed gossip": (networks.random_directed(6, 2, seed=1).gossip(), posse.PushSum),
     "failing push-sum": (networks.star(6).failing(0.5), posse.PushSum),

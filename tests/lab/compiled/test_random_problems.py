@@ -11,7 +11,7 @@ from scipy import stats
 
 import posse
 from posse import networks
-from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
+from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson, get_optional
 from posse.lab.compiled.registry import POSTERIOR_KERNELS, REWARD_KERNELS
 
 ENGINES = ("reference", "compiled")
@@ -79,12 +79,15 @@ def problems(draw, extreme=True):
         "failing": lambda: network.failing(p),
         "realised": lambda: network.failing(p, normalise="realised"),
     }[dynamics]()
+    site_sds = power_of_ten(-3, 3)
     log_powers = st.sampled_from([0.0, 0.0, 1.0, 5.0, 30.0, 100.0])
     policies = [posse.ThompsonSampling(), posse.Greedy(), posse.BayesUCB(draw(log_powers))]
     policies += [posse.RandUCB()]
     policy = draw(st.sampled_from(policies))
     kind = draw(
-        st.sampled_from(["decentralized"] * 4 + ["isolated", "centralized", "tree", "push-sum"])
+        st.sampled_from(
+            ["decentralized"] * 4 + ["isolated", "centralized", "tree", "push-sum", "partial"]
+        )
     )
     if kind == "isolated":
         return bandit, network, posse.Isolated(policy)
@@ -92,6 +95,9 @@ def problems(draw, extreme=True):
         return bandit, network, posse.Centralized(policy)
     if kind == "tree" and dynamics != "gossip":
         return bandit, network, posse.Tree(policy)
+    # partial pooling needs a family whose mean determines the variance of a reward
+    if kind == "partial" and get_optional(bandit.family, "variance")(np.ones(1)) is not None:
+        return bandit, network, posse.PartialPooling(policy, site_sd=draw(st.none() | site_sds))
     if kind == "push-sum":
         learning_rate = draw(st.sampled_from([None, "learnt", 2.0]))
         return bandit, network, posse.PushSum(policy, learning_rate=learning_rate)

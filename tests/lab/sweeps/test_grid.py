@@ -82,7 +82,7 @@ class TestGrid:
     def test_short_names(self):
         keys = {"network.agents": [1], "algorithms.a.policy": [1], "algorithms.b.policy": [1]}
         names = SweepGrid.from_mapping(keys).short_names()
-        assert list(names.values()) == ["network.agents", "a.policy", "b.policy"]
+        assert list(names.values()) == ["agents", "a.policy", "b.policy"]
         assert SweepGrid.from_mapping({"network.agents": [1], "seed": [1]}).short_names() == {
             "network.agents": "agents",
             "seed": "seed",

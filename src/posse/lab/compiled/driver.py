@@ -5,6 +5,7 @@ from __future__ import annotations
 from numba import types
 
 from posse.lab.compiled.jit import KERNEL, helper, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.kernels.pending_rewards import clip_rows, learn_arrivals, open_pulls
 from posse.lab.compiled.kernels.thompson import update_sampling_modes
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import (
@@ -15,6 +16,7 @@ from posse.lab.compiled.records import (
     IDLE,
     MERGE,
     NETWORK_ARRAYS,
+    PENDING_ARRAYS,
     PLAY_CONSTANTS,
     REGRET_ARRAYS,
     REWARD,
@@ -117,8 +119,8 @@ def record_regret(tally, pulls, gaps, charged, regret, column, n_columns, n_agen
 _SIGNATURE = types.boolean(
     types.FunctionType(MERGE), types.FunctionType(CHOOSE), types.FunctionType(CHOOSE),
     types.FunctionType(REWARD),
-    NETWORK_ARRAYS, BELIEF_ARRAYS, ROUND_ARRAYS, REGRET_ARRAYS, THREAD_WORKSPACE, PLAY_CONSTANTS,
-    FLOATS, FLOATS, BYTES, types.boolean,  # levels, table, plays, flipped
+    NETWORK_ARRAYS, BELIEF_ARRAYS, ROUND_ARRAYS, REGRET_ARRAYS, THREAD_WORKSPACE, PENDING_ARRAYS,
+    PLAY_CONSTANTS, FLOATS, FLOATS, BYTES, types.boolean,  # levels, table, plays, flipped
     *(types.uint64,) * 4,  # lo, hi, tile, first_run
     *(types.uint64,) * 2, types.boolean,  # t0, t1, alone
 )  # fmt: skip
@@ -127,7 +129,7 @@ _SIGNATURE = types.boolean(
 @kernel(_SIGNATURE, seconds=1.5, **KERNEL)
 def play(
     merge, choose, choose_eagerly, draw_rewards,
-    network, beliefs, current, recorded, work, constant,
+    network, beliefs, current, recorded, work, pending, constant,
     levels, table, plays, flipped,
     lo, hi, tile, first_run, t0, t1, alone,
 ):  # fmt: skip
@@ -140,7 +142,8 @@ def play(
     done. There are no messages in the first `unmixed` rounds. `staged`: observations go to the
     store, and the choice reads them when a stage ends. Evidence fades before an update, as in
     `beliefs.fade`; where means drift, those of the round begin at `current.starts`. plays: which
-    agents play in each round, (rounds, rows of the block) flattened; empty if all do.
+    agents play in each round, (rounds, rows of the block) flattened; empty if all do. Rewards that
+    arrive late are `pending`, and are learnt when all tiles of a round are merged.
     """
     n_agents = constant.n_agents
     n_arms = constant.n_arms
@@ -155,6 +158,7 @@ def play(
     start = size = U64(0)
     n_runs = (hi - lo) // n_agents
     all_play = plays.size == 0
+    delayed = current.waits.size > 0
     column = 0
     # the first recorded round at or after t0
     while alone and recorded.times[column] < t0:
@@ -175,14 +179,21 @@ def play(
                 store, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             rows = out if moved else now
+            # the rows of this tile: one for each run, or one for each agent
+            first_row = first // n_agents if shared else first
+            last_row = (last + n_agents - U64(1)) // n_agents if shared else last
+            acted = rows
+            if beliefs.acted.size > 0:
+                acted = beliefs.acted
+                clip_rows(acted, rows, beliefs.prior, first_row, last_row, n_arms)
             # choose: each of the two kernels skips the runs of the other
             choose_eagerly(
-                rows, store, shared, levels[t - t0], table, arms, current.pivots, current.eager,
+                acted, store, shared, levels[t - t0], table, arms, current.pivots, current.eager,
                 work.close, work.scratch, work.spare, work.stream,
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             choose(
-                rows, store, shared, levels[t - t0], table, arms, current.pivots, current.eager,
+                acted, store, shared, levels[t - t0], table, arms, current.pivots, current.eager,
                 work.close, work.scratch, work.spare, work.stream,
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
@@ -192,13 +203,17 @@ def play(
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             if constant.fading != 1.0:
-                # the rows of this tile: one for each run, or one for each agent
-                lowest = first // n_agents if shared else first
-                end = (last + n_agents - U64(1)) // n_agents if shared else last
-                fade_rows(rows, beliefs.prior, constant.fading, lowest, end)
+                fade_rows(rows, beliefs.prior, constant.fading, first_row, last_row)
             updated = store if constant.staged else rows
             width = U64(4 if constant.staged else 2) * n_arms
-            if all_play:
+            if delayed:
+                open_pulls(
+                    rows, shared, constant.rates, store, constant.mass_stride,
+                    constant.counts_open, constant.lowest, arms, rewards, recorded.pulls,
+                    work.tally, current.waits, plays, (t - t0) * U64(arms.size), pending,
+                    first, last, n_agents, n_arms, t,
+                )  # fmt: skip
+            elif all_play:
                 update_rows(
                     updated, width, shared, constant.rates, arms, rewards, recorded.pulls,
                     work.tally, first, last, n_agents, n_arms,
@@ -214,6 +229,11 @@ def play(
                     recorded.charged, recorded.gaps, start, size, arms, first, last,
                     n_agents, n_arms,
                 )  # fmt: skip
+        if delayed:
+            learn_arrivals(
+                out if moved else now, shared, constant.rates, store, constant.mass_stride,
+                constant.counts_open, constant.lowest, pending, n_agents, n_arms, t,
+            )  # fmt: skip
         if moved:
             flipped = not flipped
         if alone:

@@ -11,11 +11,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.activity import PlayMasks
+from posse.activity import JoinSources, PlayMasks, Shifts
 from posse.algorithms import check_mass, subtract_forced_pulls
+from posse.bandits import NEVER, draw_delays
 from posse.lab.compiled import driver
 from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.kernels import push_sum, thompson
+from posse.lab.compiled.kernels.pending_rewards import LOST, PendingRewards
 from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import ROOM, U64, key_of
 from posse.lab.compiled.recorder import BlockRecorder
@@ -44,7 +46,8 @@ from posse.lab.simulation import (
     play_blocks,
     split_runs,
 )
-from posse.randomness import FloatArray
+from posse.networks import Static
+from posse.randomness import FloatArray, IntArray, Streams
 
 # Rows of a block that one call of the driver processes: enough to hide the cost of calls through
 # pointers, few enough for the processor's cache.
@@ -55,6 +58,7 @@ BIG_NETWORK = 32_768
 # Kernels that write the merged rows to the other buffer.
 MOVING_KERNELS = (
     "merge_static",
+    "merge_awake",
     "merge_failing",
     "merge_chebyshev",
     "merge_tracking",
@@ -66,6 +70,8 @@ ALL_PLAY = np.zeros(0, np.uint8)
 STEPS_PER_CALL = 2_000_000
 # Means of one call of the driver, where they drift: some megabytes.
 MEANS_PER_CALL = 500_000
+# Delays of one call of the driver.
+DELAYS_PER_CALL = 250_000
 
 
 @dataclass
@@ -113,21 +119,42 @@ class BlockState:
         self.eager = np.full(n_runs, self.sampling_mode, np.uint8)
         self.regret = np.zeros((n_runs, len(s.times)))
         self.charged = np.zeros(rows if self.world.changes else 0)
-        self.beliefs = BeliefArrays(self.state, self.other, self.store, self.prior)
+        acted = _allocate_aligned(self.state.size if plan.clips else 0)
+        self.beliefs = BeliefArrays(self.state, self.other, self.store, self.prior, acted)
         self.current = RoundArrays(
-            self.arms, self.pivots, self.rewards, self.eager, self.means, np.zeros(0, np.int64)
-        )
+            self.arms, self.pivots, self.rewards, self.eager, self.means,
+            starts=np.zeros(0, np.int64), waits=np.zeros(0, np.uint32),
+        )  # fmt: skip
+        self._delay_stream = Streams.for_runs(s.seed, self.runs, "delay") if plan.delayed else None
         regret = self.regret.reshape(-1)
         self.recorded = RegretArrays(self.pulls, self.gaps, s.times, regret, self.charged)
+        self._sources: JoinSources | None = None
         self._masks = None
         if s.activity is not None:
             self._masks = PlayMasks(s.activity, s.seed, self.runs, n_agents)
             self._n_plays = [np.zeros((1, n_runs), np.int64)]
 
     def begin_rounds(self, t: int, end: int) -> None:
-        """Provide the means of the rounds t to end - 1, if they drift."""
-        if not self.world.changes:
-            return
+        """Provide the means of the rounds t to end - 1, if they drift, and delays of rewards."""
+        if self._delay_stream is not None:
+            self.current = self.current._replace(waits=self._draw_waits(t, end))
+        if self.world.changes:
+            self._drift_means(t, end)
+
+    def _draw_waits(self, t: int, end: int) -> NDArray[np.uint32]:
+        """Draw when the rewards of each round arrive: (rounds rows,), LOST beyond the horizon."""
+        s = self.simulation
+        size = (len(self.runs), s.network.n_agents)
+        assert self._delay_stream is not None
+        drawn = [draw_delays(s.bandit.delay, self._delay_stream, size) for _ in range(t, end)]
+        waits = np.stack(drawn).reshape(end - t, -1)
+        left = s.horizon - np.arange(t, end)[:, None]
+        return (
+            np.where((waits == NEVER) | (waits > left), LOST, waits).astype(np.uint32).reshape(-1)
+        )
+
+    def _drift_means(self, t: int, end: int) -> None:
+        """Provide the means of the rounds t to end - 1."""
         means: list[FloatArray] = []
         gaps: list[FloatArray] = []
         starts = []
@@ -151,6 +178,20 @@ class BlockState:
         masks = self._masks.draw_rounds(n_rounds)
         self._n_plays.append(np.einsum("trn->tr", masks, dtype=np.int64))
         return masks.view(np.uint8).reshape(-1)
+
+    def list_joins(self) -> set[int]:
+        """List the rounds in which agents join and copy a belief."""
+        s = self.simulation
+        if not isinstance(s.activity, Shifts) or not s.activity.copies:
+            return set()
+        return {t for t in s.activity.joins if 1 < t <= s.horizon}
+
+    def draw_sources(self, t: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Draw run (0 to R - 1), joiner and source of every copy of round t: (n,) each."""
+        if self._sources is None:
+            s = self.simulation
+            self._sources = JoinSources(s.activity, s.network, s.seed, self.runs)
+        return self._sources.draw_round(t)
 
     def count_plays(self) -> FloatArray:
         """Count how often the average agent has played up to each recorded round: (R, len)."""
@@ -197,10 +238,22 @@ class Engine:
             np.full(simulation.network.n_agents, self.plan.rate, np.float64),
             float(self.plan.fading),
             U64(simulation.uncharged_rounds),
+            self.plan.counts_open,
+            self.plan.lowest,
+            self._find_mass_stride(),
             self.plan.parameter,
             U64(simulation.network.n_agents),
             U64(simulation.bandit.n_arms),
             *self.key,
+        )
+
+    def _find_mass_stride(self) -> int:
+        """Find how far apart the masses of two runs are in the store; -1 without masses."""
+        if self.plan.merge not in PUSH_KERNELS.values():
+            return -1
+        # masses on a static network are equal in all runs, and stored once
+        return (
+            0 if self.plan.merge == PUSH_KERNELS[Static] else 3 * self.simulation.network.n_agents
         )
 
     def run(self, runs: range, threads: int, advance: Advance) -> Block:
@@ -233,19 +286,39 @@ class Engine:
         rounds = max(1, STEPS_PER_CALL // n_rows)
         if rows.world.changes:
             rounds = max(1, min(rounds, MEANS_PER_CALL // rows.means.size))
+        if self.plan.delayed:
+            rounds = max(1, min(rounds, DELAYS_PER_CALL // n_rows))
+        pending = PendingRewards(self.plan.fading)
         # the driver returns for the progress bar, and after the rounds that the recorder reads
         starts = set(range(1, horizon + 1, rounds)) | {horizon + 1}
         pauses = {int(t) + 1 for t in self.simulation.times} if recorder.records_rounds else set()
-        for t, following in pairwise(sorted(starts | pauses)):
+        joins = rows.list_joins()
+        for t, following in pairwise(sorted(starts | pauses | joins)):
+            if t in joins:
+                self._copy_beliefs(rows, t)
             rows.begin_rounds(t, following)
             plays = rows.draw_plays(following - t)
             rows.flipped = self.play_rows(
-                rows, work, 0, n_rows, n_rows, t, following, plays, alone=True
+                rows, work, pending, 0, n_rows, n_rows, t, following, plays, alone=True
             )
             if following in pauses:
                 recorder.record_round(following - 1)
             advance(len(runs) * (following - t))
         return rows.to_block(recorder.collect_arrays())
+
+    def _copy_beliefs(self, rows: BlockState, t: int) -> None:
+        """Give the agents that join in round t the beliefs that their neighbours then have.
+
+        The driver merges at the start of the round, and that merge leaves the rows of those who
+        were away as they are.
+        """
+        run, joiner, source = rows.draw_sources(t)
+        merged = self.merge_copy(rows, t)
+        state = rows.other if rows.flipped else rows.state
+        n_agents = self.simulation.network.n_agents
+        width = 2 * self.simulation.bandit.n_arms
+        by_row = state.reshape(-1, width)
+        by_row[run * n_agents + joiner] = merged.reshape(-1, width)[run * n_agents + source]
 
     def merge_copy(self, rows: BlockState, t: int) -> FloatArray:
         """Return a copy of the state after the merge of round t, before any choice."""
@@ -276,6 +349,7 @@ class Engine:
         cuts = [min(n_rows, n_tiles * i // threads * TILE_ROWS) for i in range(threads)]
         parts = [(lo, hi) for lo, hi in pairwise([*cuts, n_rows]) if lo < hi]
         works = [allocate_workspace(rows, TILE_ROWS, self.arrays.n_words) for _ in parts]
+        queues = [PendingRewards(self.plan.fading) for _ in parts]
         columns = {int(t): column for column, t in enumerate(s.times)}
         recorder = BlockRecorder(self, rows)
         for t in range(1, s.horizon + 1):
@@ -283,9 +357,19 @@ class Engine:
             plays = rows.draw_plays(1)
             futures = [
                 pool.submit(
-                    self.play_rows, rows, work, lo, hi, TILE_ROWS, t, t + 1, plays, alone=False
+                    self.play_rows,
+                    rows,
+                    work,
+                    queue,
+                    lo,
+                    hi,
+                    TILE_ROWS,
+                    t,
+                    t + 1,
+                    plays,
+                    alone=False,
                 )
-                for work, (lo, hi) in zip(works, parts, strict=True)
+                for work, queue, (lo, hi) in zip(works, queues, parts, strict=True)
             ]
             flipped = [future.result() for future in futures]
             rows.flipped = flipped[0]  # equal for all tiles
@@ -311,6 +395,7 @@ class Engine:
         self,
         rows: BlockState,
         work: ThreadWorkspace,
+        queue: PendingRewards,
         lo: int,
         hi: int,
         tile: int,
@@ -325,11 +410,15 @@ class Engine:
         plays: who plays in these rounds, see `BlockState.draw_plays`
         """
         levels = choice_levels(self.simulation, self.plan, t, end)
+        pending = queue.arrays
+        if self.plan.delayed:
+            waits = rows.current.waits.reshape(end - t, -1)
+            pending = queue.make_room(t, waits[:, lo:hi])
         return bool(
             driver.play(
                 *self.kernels,
-                self.arrays, rows.beliefs, rows.current, rows.recorded, work, self.constants,
-                levels, self.table, plays, rows.flipped,
+                self.arrays, rows.beliefs, rows.current, rows.recorded, work, pending,
+                self.constants, levels, self.table, plays, rows.flipped,
                 lo, hi, tile, rows.runs[0], t, end, alone,
             )
         )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse import families
-from posse.algorithms import subtract_forced_pulls
+from posse.algorithms import clip_to_attainable, subtract_forced_pulls
 from posse.families import require_plain_family
 from posse.lab.compiled.kernels.merge import count_living
 from posse.lab.compiled.philox import U64
@@ -101,9 +101,9 @@ class BlockRecorder:
         n_runs, n_agents, n_arms = self._shape
         pairs = state.reshape(n_runs, -1, 2, n_arms)  # one row per agent, or one for all
         pairs = np.broadcast_to(pairs, (n_runs, n_agents, 2, n_arms))
-        return families.from_count_and_total(
-            require_plain_family(self._simulation.model), np.moveaxis(pairs, 2, 0)
-        )
+        model = require_plain_family(self._simulation.model)
+        beliefs = families.from_count_and_total(model, np.moveaxis(pairs, 2, 0))
+        return clip_to_attainable(beliefs, model) if self._engine.plan.clips else beliefs
 
     def _count_messages(self) -> FloatArray:
         """Count the numbers sent per agent up to each recorded round: (R, len)."""

@@ -73,7 +73,8 @@ class BeliefArrays(NamedTuple):
     state: Any
     other: Any  # the second buffer, for kernels that do not merge in place
     store: Any  # what an algorithm stores besides
-    prior: Any  # one row at the start, to which evidence fades; empty if there are no beliefs
+    prior: Any  # one row at the start, to which evidence fades
+    acted: Any  # the beliefs that agents act on, if they exchange others; else empty
 
 
 class RoundArrays(NamedTuple):
@@ -86,6 +87,8 @@ class RoundArrays(NamedTuple):
     means: Any  # (runs or rows, arms) flattened; where means drift, all sets of these rounds
     # Where means drift: where the means of each round of this call start, then the size of a set.
     starts: Any
+    # (rounds, rows) flattened: delays of rewards (`kernels.pending_rewards`); empty without any
+    waits: Any
 
 
 class RegretArrays(NamedTuple):
@@ -109,6 +112,15 @@ class ThreadWorkspace(NamedTuple):
     words: Any  # random bits for the links of a round
 
 
+class PendingArrays(NamedTuple):
+    """The rewards under way of the agents of one thread; see `kernels.pending_rewards`."""
+
+    heads: Any  # (rounds of the ring + 2,)
+    entries: Any  # (entries, ENTRY_WIDTH) flattened
+    rewards: Any  # (entries,)
+    weights: Any  # (rounds of the ring,) of a reward by its delay
+
+
 class PlayConstants(NamedTuple):
     """The numbers of a simulation that never change."""
 
@@ -119,6 +131,9 @@ class PlayConstants(NamedTuple):
     rates: Any  # (agents,) added to the count by one observation of each agent
     fading: float  # the weight of evidence one round later
     uncharged: Any  # uint64: rounds whose regret is not charged, where means drift
+    counts_open: bool  # whether an open pull counts as the lowest reward
+    lowest: float  # that reward
+    mass_stride: int  # of the masses of push-sum in the store; below 0 without masses
     parameter: float  # of the rewards
     n_agents: Any  # uint64
     n_arms: Any  # uint64
@@ -129,14 +144,17 @@ class PlayConstants(NamedTuple):
 NETWORK_ARRAYS = types.NamedTuple(
     (TALLY, TALLY, FLOATS, INDICES, FLOATS, types.int64), NetworkArrays
 )
-BELIEF_ARRAYS = types.NamedUniTuple(FLOATS, 4, BeliefArrays)
-ROUND_ARRAYS = types.NamedTuple((INDICES, INDICES, FLOATS, BYTES, FLOATS, TALLY), RoundArrays)
+BELIEF_ARRAYS = types.NamedUniTuple(FLOATS, 5, BeliefArrays)
+ROUND_ARRAYS = types.NamedTuple(
+    (INDICES, INDICES, FLOATS, BYTES, FLOATS, TALLY, INDICES), RoundArrays
+)
 REGRET_ARRAYS = types.NamedTuple((COUNTS, FLOATS, TALLY, FLOATS, FLOATS), RegretArrays)
 THREAD_WORKSPACE = types.NamedTuple((FLOATS, INDICES, WORDS, COUNTS, TALLY, WORDS), ThreadWorkspace)
+PENDING_ARRAYS = types.NamedTuple((TALLY, TALLY, FLOATS, FLOATS), PendingArrays)
 PLAY_CONSTANTS = types.NamedTuple(
     (
-        types.boolean, types.boolean, U64, U64, FLOATS, types.float64, U64, types.float64,
-        U64, U64, U64, U64,
+        types.boolean, types.boolean, U64, U64, FLOATS, types.float64, U64, types.boolean,
+        types.float64, types.int64, types.float64, U64, U64, U64, U64,
     ),
     PlayConstants,
 )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from posse import algorithms, families, policies
+from posse import algorithms, families, policies, sites
 from posse.algorithms import (
     ForcedStart,
     chebyshev_values,
@@ -20,8 +20,8 @@ from posse.algorithms import (
     divergence_kind,
     noise_scale,
 )
-from posse.bandits import ContextualBandit
-from posse.families import Gaussian, require_plain_family
+from posse.bandits import ContextualBandit, Dataset, Environment
+from posse.families import Family, Gaussian, require_plain_family
 from posse.lab.simulation import Simulation
 from posse.networks import DEFAULT_RULE, Gossip, LinkFailure, Matrix, Network, Static
 from posse.randomness import FloatArray
@@ -174,6 +174,7 @@ BAYESIAN_ALGORITHMS = (
     algorithms.Flooding,
     algorithms.Tree,
     algorithms.PushSum,
+    algorithms.PartialPooling,
 )
 CONSENSUS_ALGORITHMS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
 # The merge and the choose kernel of each algorithm.
@@ -206,6 +207,10 @@ class KernelPlan:
     rate: float | FloatArray
     parameter: float  # of the rewards
     fading: float = 1.0  # the weight of evidence one round later
+    counts_open: bool = False  # whether a pull counts as the lowest reward until its reward arrives
+    lowest: float = 0.0  # that reward
+    clips: bool = False  # whether agents act on a belief without more corrections than pulls
+    delayed: bool = False
     shared: bool = False  # whether all agents of a run share one belief
     unmixed: int = 0  # rounds without messages
     staged: bool = False  # whether observations wait in the store for the next stage
@@ -215,6 +220,8 @@ class KernelPlan:
     counts_messages: bool = False  # whether messages are counted in the store
     ignores_weights: bool = False  # whether only the links of the network count
     learnt: bool = False  # whether agents estimate N
+    cuts_off_sleepers: bool = False  # whether links work only while both ends are awake
+    pooling: tuple[float, ...] = ()  # the constants of `kernels.pooling`
 
 
 def missing_kernel(simulation: Simulation) -> str | None:
@@ -225,8 +232,8 @@ def missing_kernel(simulation: Simulation) -> str | None:
             return f"keep={name!r}"
     if isinstance(simulation.bandit, ContextualBandit):
         return "contexts"
-    if simulation.bandit.delay is not None:
-        return "delay"
+    if isinstance(simulation.bandit, Dataset | Environment):
+        return f"bandit {type(simulation.bandit).__name__}"
     algorithm: Any = simulation.algorithm
     if type(algorithm) not in COMPILED_ALGORITHMS:
         return f"algorithm {type(algorithm).__name__}"
@@ -250,6 +257,17 @@ def missing_kernel(simulation: Simulation) -> str | None:
         return f"policy {type(algorithm.policy).__name__}"
     if posterior_kernel(type(simulation.model)) is None:
         return f"family {type(simulation.model).__name__}"
+    if simulation.cuts_off_sleepers:
+        lacking = _missing_awake_kernel(simulation)
+        if lacking:
+            return lacking
+    # these kernels store one reward for each agent and round
+    if simulation.bandit.delay is not None and isinstance(
+        algorithm, algorithms.Flooding | algorithms.Tree
+    ):
+        return f"delay with {type(algorithm).__name__}"
+    if isinstance(algorithm, algorithms.PartialPooling):
+        return _missing_pooling_kernel(require_plain_family(simulation.model))
     flooding = isinstance(algorithm, algorithms.Flooding)
     if flooding and not isinstance(simulation.network.dynamics, Static):
         return "Flooding on a network that changes"
@@ -258,6 +276,21 @@ def missing_kernel(simulation: Simulation) -> str | None:
             return "Tree under gossip"  # the reference engine refuses it as well
         if "messages" in simulation.keep and not isinstance(simulation.network.dynamics, Static):
             return "keep='messages' of Tree where links fail"
+    return None
+
+
+def _missing_awake_kernel(simulation: Simulation) -> str | None:
+    """Name the part without a kernel where sleepers are cut off from the network."""
+    algorithm: Any = simulation.algorithm
+    if "messages" in simulation.keep:
+        return "keep='messages' with relays=False"
+    if simulation.bandit.delay is not None:
+        return "delay with relays=False"
+    if isinstance(algorithm, algorithms.Flooding | algorithms.PushSum):
+        return f"{type(algorithm).__name__} with relays=False"
+    merges = isinstance(algorithm, algorithms.Decentralized)
+    if merges and not isinstance(simulation.network.dynamics, Static):
+        return "relays=False on a network that changes"
     return None
 
 
@@ -300,7 +333,10 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
             merge = PUSH_KERNELS[type(network.dynamics)]
         else:
             network = network.weighted(DEFAULT_RULE)  # the max-degree weights are equal shares
-    if isinstance(algorithm, algorithms.Isolated) or len(network.edges) == 0:
+    if isinstance(algorithm, algorithms.PartialPooling):
+        merge = "merge_pooling"
+        store = 2 * simulation.bandit.n_arms + 1
+    elif isinstance(algorithm, algorithms.Isolated) or len(network.edges) == 0:
         merge = "merge_nothing"  # no messages
     elif isinstance(algorithm, algorithms.Centralized):
         merge = "merge_nothing"
@@ -311,6 +347,8 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
     elif isinstance(algorithm, algorithms.Tree):  # own evidence, and both directions of a link
         merge = "merge_tree"
         store = 6 * simulation.bandit.n_arms
+    elif simulation.cuts_off_sleepers:
+        merge = "merge_awake"
     elif merge == "merge_static" and network.is_uniform:
         # a complete graph averages N rows: one shared row with every observation at rate / N
         merge = "merge_nothing"
@@ -323,12 +361,87 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         "posterior": posterior,
         "prior": (float(count), float(total)),
         "rate": rate * weight,
-        "fading": algorithm.discount_factor,
+        "fading": getattr(algorithm, "discount_factor", 1.0),  # PartialPooling has no half-life
+        **_plan_delays(simulation),
         "shared": shared,
         "store_width": store,
         "ignores_weights": ignores_weights,
         "learnt": getattr(algorithm, "learning_rate", None) == "learnt",
+        "cuts_off_sleepers": simulation.cuts_off_sleepers,
+        "pooling": _pooling_constants(algorithm, model) if merge == "merge_pooling" else (),
     }
+
+
+def _plan_delays(simulation: Simulation) -> dict[str, Any]:
+    """Plan how open pulls count, where rewards are delayed."""
+    if simulation.bandit.delay is None:
+        return {}
+    algorithm: Any = simulation.algorithm
+    lowest = simulation.bandit.family.rewards.low
+    counts_open = algorithm.open_pull_statistic(lowest, simulation.model) is not None
+    # others never have a correction before the pull that it corrects
+    exchanges = isinstance(algorithm, algorithms.Decentralized | algorithms.PushSum)
+    rewards = simulation.model.rewards
+    bounded = np.isfinite(rewards.low) and np.isfinite(rewards.high)
+    return {
+        "delayed": True,
+        "counts_open": counts_open,
+        "lowest": float(lowest) if counts_open else 0.0,
+        "clips": bool(algorithm.open == "count" and exchanges and bounded),
+    }
+
+
+def _missing_pooling_kernel(model: Family) -> str | None:
+    """Name what the kernel of `PartialPooling` cannot compute of a family; None if nothing."""
+    means = np.array([0.25, 0.75])
+    variance = families.get_optional(model, "variance")(means)
+    if variance is None:  # the algorithm refuses it as well
+        return f"the variance of family {type(model).__name__}"
+    constant, linear, square = _variance_coefficients(model)
+    start, slope, other_start, other_slope = _unit_coefficients(model)
+    unit = np.minimum(start + slope * means, other_start + other_slope * means)
+    formulas = np.stack([(square * means + linear) * means + constant, unit])
+    values = np.stack([variance, families.get_optional(model, "site_unit")(means)])
+    if not np.allclose(formulas, values, rtol=1e-14):
+        return f"the variance of family {type(model).__name__}"
+    return None
+
+
+def _variance_coefficients(model: Family) -> tuple[float, float, float]:
+    """Return a, b, c of the variance a + b m + c m^2 of a reward with mean m.
+
+    The variances of the exponential families here are quadratic in the mean (Morris 1982), and
+    three means determine them. In these means all arithmetic is exact.
+    """
+    at_zero, at_half, at_one = families.get_optional(model, "variance")(np.array([0.0, 0.5, 1.0]))
+    square = 2.0 * (at_zero + at_one - 2.0 * at_half)
+    return float(at_zero), float(at_one - at_zero - square), float(square)
+
+
+def _unit_coefficients(model: Family) -> tuple[float, float, float, float]:
+    """Return a, b, c, d of the unit min(a + b m, c + d m) of the heterogeneity between sites."""
+    unit = families.get_optional(model, "site_unit")
+    at_zero, at_half, at_one = (float(value) for value in unit(np.array([0.0, 0.5, 1.0])))
+    slopes = 2.0 * (at_half - at_zero), 2.0 * (at_one - at_half)
+    return at_zero, slopes[0], at_one - slopes[1], slopes[1]
+
+
+def _pooling_constants(algorithm: algorithms.PartialPooling, model: Family) -> tuple[float, ...]:
+    """Return the constants of `kernels.pooling`, in its order."""
+    nothing = sites.Sites(model, np.zeros((2, 1, 1)), algorithm.site_sd)
+    multiples = nothing.multiples
+    # a given tau has probability 1
+    prior = sites.ACTING_PRIOR if algorithm.site_sd is None else np.ones(1)
+    return (
+        float(algorithm.refresh),
+        *nothing.prior_pulls,
+        float(families.get_optional(model, "observation_weight")),
+        *_variance_coefficients(model),
+        *_unit_coefficients(model),
+        sites.SHARED_WEIGHT,
+        *multiples.tolist(),
+        *prior.tolist(),
+    )
 
 
 def _masses_vary(algorithm: Any, network: Network) -> bool:

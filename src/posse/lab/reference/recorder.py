@@ -12,7 +12,7 @@ from posse import beliefs
 from posse import effective_samples as calibration
 from posse.activity import BoolArray
 from posse.algorithms import Problem, subtract_forced_pulls
-from posse.lab.reference.true_means import ContextualWorld, World
+from posse.lab.reference.true_means import AnyWorld
 from posse.lab.simulation import Block, Simulation, in_callers_order
 from posse.networks import count_links_in_use
 from posse.randomness import FloatArray, Streams
@@ -49,7 +49,7 @@ class Recorder:
         simulation: Simulation,
         problem: Problem,
         runs: Sequence[int],
-        world: World | ContextualWorld,
+        world: AnyWorld,
         state: Any,  # the algorithm's, before round 1
     ) -> None:
         n_runs = problem.n_runs

@@ -1,4 +1,4 @@
-"""The true means of a block of runs: fixed, non-stationary (drift), or given by contexts."""
+"""The true means of a block of runs: fixed, non-stationary (drift), of contexts, of data."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import validation
-from posse.bandits import CONTEXTS, DRIFTS, ContextualBandit
+from posse.bandits import CONTEXTS, DRIFTS, Bandit, ContextualBandit, Dataset, Environment
 from posse.contexts import Contexts
 from posse.families import clip_means
-from posse.lab.simulation import Simulation, draw_arm_orders, in_played_order
+from posse.lab.simulation import Simulation, in_played_order
 from posse.randomness import FloatArray, Streams, create_generator
 
 
@@ -32,14 +32,14 @@ class World:
 
     def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
         s = simulation
-        assert not isinstance(s.bandit, ContextualBandit)
+        assert isinstance(s.bandit, Bandit)
         self.changes = s.bandit.drift is not None
         self._bandit = s.bandit
         # A drift is a function of the initial means, the current ones and the round, so that
         # user-defined drifts need no state.
         self._initial = self._current = s.true_means(runs)  # (R, M, K) in the caller's order
         self._initial.setflags(write=False)  # a user-defined drift is given them
-        self.order = draw_arm_orders(s.seed, runs, s.bandit.n_arms)
+        self.order = s.arm_orders(runs)
         self._set_means(self._initial)
         if self.changes:
             self._stream = Streams.for_runs(s.seed, runs, "drift")
@@ -78,7 +78,7 @@ class ContextualWorld:
         self._bandit = s.bandit
         self._stream = Streams.for_runs(s.seed, runs, "contexts")
         self._size = (len(runs), s.network.n_agents)
-        self.order = draw_arm_orders(s.seed, runs, s.bandit.n_arms)
+        self.order = s.arm_orders(runs)
         of_runs = [
             s.bandit.theta_of_run(run, create_generator(s.seed, run, "means")) for run in runs
         ]
@@ -100,15 +100,98 @@ class ContextualWorld:
         self.gaps = self.means.max(axis=-1, keepdims=True) - self.means
 
 
-def create_world(simulation: Simulation, runs: Sequence[int]) -> World | ContextualWorld:
+class DatasetWorld:
+    """The rows that agents draw from a data set: their rewards are the means, (R, N, K)."""
+
+    def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
+        s = simulation
+        assert isinstance(s.bandit, Dataset)
+        self.changes = True
+        self._bandit = s.bandit
+        self._stream = Streams.for_runs(s.seed, runs, "contexts")
+        self._size = (len(runs), s.network.n_agents)
+        self.order = s.arm_orders(runs)
+        self.contexts: FloatArray | None = None  # before round 1
+        self.means = self.gaps = np.zeros((*self._size, s.bandit.n_arms))
+
+    def begin_round(self, t: int) -> None:
+        """Begin round t: every agent draws a row of its shard."""
+        rows = self._bandit.draw_rows(self._stream, self._size)
+        if self._bandit.contexts is not None:
+            self.contexts = self._bandit.contexts.values[rows]
+            self.contexts.setflags(write=False)  # a user-defined algorithm is given them
+        self.means = self._bandit.rewards.values[rows]
+        self.gaps = self.means.max(axis=-1, keepdims=True) - self.means
+
+    def pay_rewards(
+        self, t: int, arms: NDArray[np.intp], cells: NDArray[np.intp], streams: Streams
+    ) -> FloatArray:
+        """Return the rewards (R, N) of the arms in the rows, which have no noise of their own."""
+        return self.means.take(cells)
+
+
+class EnvironmentWorld:
+    """A user-defined environment: true means by its function, or unknown, (R, N, K).
+
+    Where means are unknown there are no gaps: what a round adds to the curve is the reward, which
+    `pay_rewards` writes in place of the gap of the arm played.
+    """
+
+    contexts: FloatArray | None = None
+
+    def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
+        s = simulation
+        assert isinstance(s.bandit, Environment)
+        self.changes = True
+        self._bandit = s.bandit
+        self._shape = (len(runs), s.network.n_agents, s.bandit.n_arms)
+        self.order = s.arm_orders(runs)
+        self.means = np.zeros(self._shape)
+        self.gaps = np.zeros(self._shape)
+
+    def begin_round(self, t: int) -> None:
+        """Begin round t: compute the means, if they are known."""
+        if self._bandit.means is None:
+            return
+        means = self._bandit.means_at(t, self._shape[1])
+        self.means = np.array(np.broadcast_to(means, self._shape))
+        self.gaps = self.means.max(axis=-1, keepdims=True) - self.means
+
+    def pay_rewards(
+        self, t: int, arms: NDArray[np.intp], cells: NDArray[np.intp], streams: Streams
+    ) -> FloatArray:
+        """Draw the rewards (R, N) of the arms, one run at a time."""
+        rewards = np.stack(
+            [
+                self._bandit.draw_rewards(np.array(arms_of_run), t, generator)
+                for arms_of_run, generator in zip(arms, streams.generators, strict=True)
+            ]
+        )
+        if self._bandit.means is None:
+            self.gaps.reshape(-1)[cells] = rewards
+        return rewards
+
+
+AnyWorld = World | ContextualWorld | DatasetWorld | EnvironmentWorld
+
+
+def create_world(simulation: Simulation, runs: Sequence[int]) -> AnyWorld:
     """Create the true means of some runs."""
-    contextual = isinstance(simulation.bandit, ContextualBandit)
-    return ContextualWorld(simulation, runs) if contextual else World(simulation, runs)
+    if isinstance(simulation.bandit, ContextualBandit):
+        return ContextualWorld(simulation, runs)
+    if isinstance(simulation.bandit, Dataset):
+        return DatasetWorld(simulation, runs)
+    if isinstance(simulation.bandit, Environment):
+        return EnvironmentWorld(simulation, runs)
+    return World(simulation, runs)
 
 
 def check_world(simulation: Simulation, run: int) -> None:
-    """Refuse a user-defined drift or contexts that fail at once, or differ when played again."""
+    """Refuse user-defined functions that fail at once, or differ when played again."""
     bandit = simulation.bandit
+    if isinstance(bandit, Environment):
+        _check_environment(bandit, simulation, run)
+        return
     if isinstance(bandit, ContextualBandit):
         part_name = "contexts"
         part = bandit.contexts
@@ -135,4 +218,28 @@ def check_world(simulation: Simulation, run: int) -> None:
                 f"{part_name} {validation.format_value(part)} "
                 "must draw from the generator it is given and keep "
                 "nothing: a run must have the same means whenever it is played"
+            )
+
+
+def _check_environment(bandit: Environment, simulation: Simulation, run: int) -> None:
+    """Play the first rounds of a user-defined environment twice, from the same streams."""
+    n_agents = simulation.network.n_agents
+    generators = [create_generator(simulation.seed, run, "rewards") for _ in range(2)]
+    for t in range(1, min(3, simulation.horizon) + 1):
+        # Different arms for different agents, as far as there are.
+        arms = (np.arange(n_agents) + t) % bandit.n_arms
+        try:
+            if bandit.means is not None:
+                bandit.means_at(t, n_agents)
+            first, second = (bandit.draw_rewards(np.array(arms), t, g) for g in generators)
+        except ValueError:
+            raise  # its message is for users already
+        except Exception as error:  # user-defined code may raise anything
+            raise ValueError(
+                f"environment failed in round {t}: {type(error).__name__}: {error}"
+            ) from error
+        if not np.array_equal(first, second):
+            raise ValueError(
+                f"draw {validation.format_value(bandit.draw)} must draw from the generator it is "
+                "given and keep nothing: a run must have the same rewards whenever it is played"
             )

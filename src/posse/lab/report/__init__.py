@@ -32,7 +32,9 @@ from posse.lab.report.scoreboard import adjust_pairs as adjust_pairs
 from posse.lab.report.scoreboard import adjust_scoreboards as adjust_scoreboards
 from posse.lab.report.scoreboard import build_scoreboard as build_scoreboard
 from posse.lab.report.scoreboard import compare_pairs as compare_pairs
+from posse.lab.report.scoreboard import estimate_mean as estimate_mean
 from posse.lab.report.scoreboard import rank_algorithms as rank_algorithms
+from posse.lab.report.scoreboard import score_comparison as score_comparison
 from posse.lab.report.text import count_things as count_things
 from posse.lab.report.text import warn_few_runs as warn_few_runs
 from posse.lab.report.text import warn_unseen_tails as warn_unseen_tails

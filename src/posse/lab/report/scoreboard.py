@@ -293,7 +293,7 @@ def estimate_mean(values: FloatArray) -> Estimate[float]:
 
 def _score_result(name: str, result: Result, gaps: FloatArray | None) -> ScoreRow:
     """Score one result by itself, before it is compared with others."""
-    regret = result.regret[:, -1]
+    regret = result.curves[:, -1]
     gaps = _gaps_of(result) if gaps is None else gaps
     # Regrets of single agents were recorded, or follow from pulls where every round has the same
     # means; with drift or contexts pulls alone do not tell them.

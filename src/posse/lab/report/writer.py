@@ -35,6 +35,10 @@ def write_report(
     check_folder(folder)
     if not isinstance(title, str | None):
         raise ValueError(f"title must be text, got {validation.format_value(title)}")
+    if value.measure != "regret":
+        raise ValueError(
+            "a report is about regret, and the environment has no means: use table() and plot()"
+        )
     single = isinstance(value, Result)
     comparison = Comparison({words.name_of(value): value}) if isinstance(value, Result) else value
     report = build_report(comparison, title, single)

@@ -5,6 +5,7 @@ network.agents = [10, 30]
 "algorithms.*.policy" = ["thompson-sampling", "bayes-ucb"]
 
 [[sweep.paired]]                 # lists of equal length, taken in step
+name = "size"                    # optional, as labels = ["small", "large"] is
 network.graph = ["cycle", "star"]
 horizon = [1000, 500]
 """
@@ -19,7 +20,7 @@ from typing import Any
 from posse import validation
 from posse.lab.atomic_files import atomic_write
 from posse.lab.experiments import Experiment, build_from_file, experiment_to_toml
-from posse.lab.sweeps.grid import SweepGrid
+from posse.lab.sweeps.grid import SweepGrid, axis
 from posse.serialization import toml
 from posse.serialization.decode import from_data
 
@@ -53,7 +54,7 @@ def sweep_to_toml(experiment: Experiment, grid: Mapping[Any, Any] | SweepGrid) -
     pairs = data.pop(PAIRED, [])
     for table in [data, *pairs]:
         for key, values in table.items():
-            if any(value is None for value in values):
+            if key != "name" and any(value is None for value in values):
                 raise ValueError(
                     f"grid: {key} has the value None, which TOML cannot represent: write the "
                     "default itself, or leave it out"
@@ -84,7 +85,12 @@ def _parse_grid(table: Any) -> dict[Any, Any]:
         raise ValueError(f"sweep.{PAIRED} must be tables, each under [[sweep.{PAIRED}]]")
     grid: dict[Any, Any] = _collect_columns({k: v for k, v in table.items() if k != PAIRED})
     for pair_table in paired:
-        columns = _collect_columns(pair_table)
+        columns = _collect_columns(
+            {key: value for key, value in pair_table.items() if key not in ("name", "labels")}
+        )
+        if "name" in pair_table:
+            grid |= axis(pair_table["name"], columns, labels=pair_table.get("labels"))
+            continue
         lengths = {len(values) for values in columns.values()}
         if len(lengths) != 1:
             lengths_text = ", ".join(f"{key} has {len(values)}" for key, values in columns.items())

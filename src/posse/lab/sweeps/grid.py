@@ -11,13 +11,14 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from posse import validation
+from posse import rules, validation
 from posse.bandits import SiteMeans
 from posse.import_strings import REPR_ONLY
 from posse.lab import run_ranges as ranges
@@ -155,21 +156,108 @@ Label = str | int | float | bool
 
 
 @dataclass(frozen=True)
+class AxisTitle:
+    """The name of a paired list, and a label of each of its points, or none."""
+
+    name: str
+    labels: tuple[Label, ...] = ()
+
+
+class AxisKeys(tuple[str, ...]):
+    """The keys of a named paired list, as a key of a grid."""
+
+    title: AxisTitle
+
+    @classmethod
+    def with_title(cls, keys: Sequence[str], title: AxisTitle) -> AxisKeys:
+        """Name some keys."""
+        named = cls(keys)
+        named.title = title
+        return named
+
+
+def axis(
+    name: str, values: Mapping[str, Any], *, labels: Sequence[Label] | None = None
+) -> dict[Any, Any]:
+    """Name a paired list of a sweep: keys whose lists run in step, as one axis of the grid.
+
+    values: a list for each key, all of one length, such as
+            {"network.agents": [9, 25], "horizon": [500, 1000]}
+    labels: of the points, in tables and figures; by default those of the first key that
+            distinguishes all points
+
+    The result is a part of a grid: `posse.axis("size", {...}) | {"seed": [1, 2]}`.
+    """
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise ValueError(f"name of an axis must be text, got {validation.format_value(name)}")
+    if name == "algorithm" or "." in name:
+        raise ValueError(f"name of an axis must be without a dot and not 'algorithm', got {name!r}")
+    if not isinstance(values, Mapping) or not values:
+        raise ValueError(
+            f"axis {name!r} needs a dict from keys to lists of one length, "
+            f"got {validation.format_value(values)}"
+        )
+    columns = {}
+    for key, column in values.items():
+        if not isinstance(column, list | tuple | range | np.ndarray) or not len(column):
+            raise ValueError(
+                f"axis {name!r}: {key} needs a list of values, "
+                f"got {validation.format_value(column)}"
+            )
+        columns[key] = list(column)
+    lengths = {key: len(column) for key, column in columns.items()}
+    if labels is not None:
+        lengths["labels"] = len(labels)
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"axis {name!r}: labels must be distinct, got {list(labels)}")
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{key} has {length}" for key, length in lengths.items())
+        raise ValueError(f"axis {name!r}: lists must be of one length: {counts}")
+    title = AxisTitle(name, () if labels is None else tuple(labels))
+    points = list(zip(*columns.values(), strict=True))
+    return {AxisKeys.with_title(tuple(columns), title): points}
+
+
+@dataclass(frozen=True)
 class Axis:
     """Some keys that change together, and their values at every point.
 
     values: for every point a value of every key, as plain data
     labels: the same for tables and figures: numbers and text, distinct between points
+    title:  the name of a paired list, and the labels that were given to its points, if any
     """
 
     keys: tuple[str, ...]
     values: tuple[tuple[Any, ...], ...]
     labels: tuple[tuple[Label, ...], ...]
+    title: AxisTitle | None = None
 
     @property
     def name(self) -> str:
-        """The key, or all keys of a paired list."""
-        return " & ".join(self.keys)
+        """The key, or the name of a paired list: all its keys if it was given none."""
+        return self.title.name if self.title else " & ".join(self.keys)
+
+    @property
+    def point_labels(self) -> tuple[Label, ...]:
+        """One label for every point: the one given, or that of the first key that distinguishes."""
+        if self.title and self.title.labels:
+            return self.title.labels
+        for column in zip(*self.labels, strict=True):
+            if len(set(column)) == len(column):
+                return column
+        return tuple(" & ".join(map(str, labels)) for labels in self.labels)
+
+    @property
+    def first_distinct_key(self) -> str | None:
+        """The first key whose labels distinguish all points, if there is one."""
+        columns = zip(self.keys, zip(*self.labels, strict=True), strict=True)
+        return next((key for key, column in columns if len(set(column)) == len(column)), None)
+
+    @property
+    def rule_keys(self) -> tuple[str, ...]:
+        """The keys of which a value is a rule, such as "sqrt(N)"."""
+        columns = zip(self.keys, zip(*self.values, strict=True), strict=True)
+        return tuple(key for key, column in columns if any(map(rules.is_rule, column)))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -193,9 +281,13 @@ class SweepGrid:
         axes = tuple(
             sorted(
                 (_build_axis(keys, values) for keys, values in mapping.items()),
-                key=lambda axis: len(axis.keys) > 1,
+                key=lambda axis: len(axis.keys) > 1 or axis.title is not None,
             )
         )
+        titles = [axis.title.name for axis in axes if axis.title]
+        for title in titles:
+            if titles.count(title) > 1:
+                raise ValueError(f"grid: two axes are named {title!r}")
         keys = [key for axis in axes for key in axis.keys]
         for first, second in itertools.combinations(keys, 2):
             _refuse_overlap(first, second)
@@ -209,15 +301,27 @@ class SweepGrid:
     def short_names(self) -> dict[str, str]:
         """Shorten every key to as few of its last parts as distinguish it from the others."""
         paths = {key: parse_key(key) for key in self.keys}
-        # One more part at a time, until all names differ: full keys always do.
-        for depth in itertools.count(1):
-            names = {}
-            for key, path in paths.items():
-                place = path[-1].isdecimal()  # an index means nothing without the name of its list
-                names[key] = ".".join(path[-depth - place :])
-            if len(set(names.values())) == len(names):
-                break
-        return names
+        # An index means nothing without the name of its list.
+        depths = {key: 1 + path[-1].isdecimal() for key, path in paths.items()}
+        taken = {axis.title.name for axis in self.axes if axis.title} | {"algorithm"}
+        # One more part of the keys that clash, and of no other: full keys always differ.
+        while True:
+            names = {key: ".".join(path[-depths[key] :]) for key, path in paths.items()}
+            counts = Counter(names.values())
+            clashing = [
+                key
+                for key, name in names.items()
+                if (counts[name] > 1 or name in taken) and depths[key] < len(paths[key])
+            ]
+            if not clashing:
+                return names
+            for key in clashing:
+                depths[key] += 1
+
+    @property
+    def rule_keys(self) -> tuple[str, ...]:
+        """The keys of which a value is a rule."""
+        return tuple(key for axis in self.axes for key in axis.rule_keys)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -246,7 +350,12 @@ class SweepGrid:
         data: dict[str, Any] = {}
         for axis in self.axes:
             columns = dict(zip(axis.keys, map(list, zip(*axis.values, strict=True)), strict=True))
-            if len(columns) == 1:
+            if axis.title:
+                named: dict[str, Any] = {"name": axis.title.name}
+                if axis.title.labels:
+                    named["labels"] = list(axis.title.labels)
+                data.setdefault("paired", []).append(named | columns)
+            elif len(columns) == 1:
                 data |= columns
             else:
                 data.setdefault("paired", []).append(columns)
@@ -305,7 +414,10 @@ def _build_axis(keys: Any, values: Any) -> Axis:
         if mark not in rows:
             rows[mark] = plain
             texts[mark] = list(map(_format_data, plain))
-    return Axis(tuple(names), tuple(rows.values()), _make_distinct(list(texts.values())))
+    title = keys.title if isinstance(keys, AxisKeys) else None
+    if title is not None and title.labels and len(rows) < len(values):
+        raise ValueError(f"grid: axis {title.name!r} has a point twice, under two labels")
+    return Axis(tuple(names), tuple(rows.values()), _make_distinct(list(texts.values())), title)
 
 
 def _unify_numbers(value: Any) -> Any:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from posse import validation
+from posse import rules, validation
+from posse.bandits import Environment
+from posse.lab import plots
 from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
 from posse.lab.experiments import Experiment
@@ -39,13 +41,22 @@ if TYPE_CHECKING:
 
     from posse.lab.report import Scoreboard
 
+PLAYED = " played"  # the end of a column: the numbers that were played for rules
 SUMMARIES = ("mean", "standard_error", "low", "high")
 
 
 def build_rows(sweep: Sweep) -> list[dict[str, Any]]:
     """Build a row for every cell and algorithm."""
     rows = []
-    for labels, scoreboard in zip(sweep.cells, sweep.scoreboards, strict=True):
+    for cell, scoreboard in zip(sweep.plan, sweep.scoreboards, strict=True):
+        labels: dict[str, Any] = {}
+        for axis, place in zip(sweep.grid.axes, cell.point, strict=True):
+            if axis.title:
+                labels[axis.title.name] = axis.point_labels[place]
+            for key in axis.keys:
+                labels[key] = cell.labels[key]
+                if key in cell.played:
+                    labels[f"{key}{PLAYED}"] = cell.played[key]
         for score in scoreboard.rows:
             mean, error, low, high = score.regret
             row = {**labels, "algorithm": score.algorithm, "runs": score.runs, "regret": mean}
@@ -91,7 +102,11 @@ def build_dataset(sweep: Sweep) -> xr.Dataset:
     coords: dict[str, Any] = {"algorithm": names, "run": numbers}
     for axis in axes:
         for key, column in zip(axis.keys, zip(*axis.labels, strict=True), strict=True):
-            coords[key] = (axis.name, list(column))
+            # One coordinate has one type: numbers beside rules become text.
+            texts = any(isinstance(label, str) for label in column)
+            coords[key] = (axis.name, list(map(str, column)) if texts else list(column))
+        if axis.title:
+            coords[axis.name] = list(map(str, axis.point_labels))
     # Cells may have different horizons; a common time axis exists only where all are equal.
     times = next(iter(curves.values()))[0]
     if all(np.array_equal(cell_times, times) for cell_times, _ in curves.values()):
@@ -133,7 +148,8 @@ def sweep(
 
     grid:     key to values, such as {"network.agents": [10, 30]}: any key of an experiment file;
               "algorithms.*.policy" is the policy of all algorithms; a tuple of keys with tuples of
-              values is a paired list. Values are plain data or objects of the library.
+              values is a paired list, and `posse.axis` names one. Values are plain data, objects
+              of the library, or rules such as "sqrt(N)" where a number stands.
     folder:   where parts are stored: another call with it computes only what is missing
     executor: any `concurrent.futures.Executor`; None computes on threads of this process
     runs:     replaces the runs of the experiment
@@ -162,6 +178,8 @@ def plan_sweep(
         raise ValueError(
             f"folder must be the path of a folder, got {validation.format_value(folder)}"
         )
+    if isinstance(experiment.bandit, Environment) and experiment.bandit.means is None:
+        raise ValueError("experiment: a sweep compares regret, and the environment has no means")
     if runs is not None:
         experiment = dataclasses.replace(experiment, runs=runs)
     sweep_grid = grid if isinstance(grid, SweepGrid) else SweepGrid.from_mapping(grid)
@@ -172,12 +190,24 @@ def plan_sweep(
 
 @dataclass(frozen=True)
 class SweepCell:
-    """A cell of the grid: its indices on the axes, its labels, its experiment and jobs."""
+    """A cell of the grid: its indices on the axes, its labels, its experiment and jobs.
+
+    played: the number that was played, for every key of which some value is a rule
+    """
 
     point: tuple[int, ...]
     labels: dict[str, Label]
     experiment: Experiment
     jobs: dict[str, Job]
+    played: dict[str, Any]
+
+    def describe(self, names: Mapping[str, str]) -> str:
+        """Describe the cell by short names of its keys; a rule also by the number played."""
+        return ", ".join(
+            f"{names[key]} = {label}"
+            + (f" = {plots.format_value(self.played[key])}" if rules.is_rule(label) else "")
+            for key, label in self.labels.items()
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -209,8 +239,13 @@ class Sweep:
 
     @property
     def title(self) -> str:
-        """The title of the experiment, or the number of cells."""
-        return self.experiment.title or f"{len(self)} cells"
+        """The title of the experiment, or what is swept."""
+        short = self.grid.short_names()
+        names = [
+            axis.name if axis.title or len(axis.keys) > 1 else short[axis.keys[0]]
+            for axis in self.grid.axes
+        ]
+        return self.experiment.title or f"Regret by {', '.join(names)}"
 
     @property
     def algorithms(self) -> list[str]:
@@ -251,13 +286,23 @@ class Sweep:
             raise KeyError(
                 f"a cell is its number or a dict of its keys, got {validation.format_value(keys)}"
             )
-        for key in keys:
-            validation.validate_choice("key", key, self.grid.keys)
-        plain = {key: shorten(value) for key, value in keys.items()}
+        full = {short: key for key, short in self.grid.short_names().items()}
+        titles = {axis.title.name: i for i, axis in enumerate(self.grid.axes) if axis.title}
+        wanted: dict[str, Any] = {}
+        for name, value in keys.items():
+            key = str(full.get(name, name))
+            validation.validate_choice("key", key, [*titles, *self.grid.keys])
+            wanted[key] = shorten(value)
         matches = []
         for cell in self.plan:
             settings = self.grid.settings(cell.point)
-            if all(v in (cell.labels[key], settings[key]) for key, v in plain.items()):
+            titled = {
+                name: self.grid.axes[i].point_labels[cell.point[i]] for name, i in titles.items()
+            }
+            if all(
+                value in ((titled[key],) if key in titled else (cell.labels[key], settings[key]))
+                for key, value in wanted.items()
+            ):
                 matches.append(cell)
         if len(matches) != 1:
             raise KeyError(f"{describe_cell(keys)} is {len(matches) or 'no'} cells of {self!r}")
@@ -296,6 +341,7 @@ class Sweep:
         x: str | None = None,
         hue: str | None = None,
         row: None = None,
+        column: None = None,
         *,
         where: Mapping[str, Any] | None = None,
     ) -> Axes: ...
@@ -305,32 +351,61 @@ class Sweep:
         self,
         x: str | None = None,
         hue: str | None = None,
+        row: str | None = None,
+        column: str | None = None,
         *,
-        row: str,
         where: Mapping[str, Any] | None = None,
-    ) -> list[Axes]: ...
+    ) -> Any: ...
 
     def plot(
         self,
         x: str | None = None,
         hue: str | None = None,
         row: str | None = None,
+        column: str | None = None,
         *,
         where: Mapping[str, Any] | None = None,
     ) -> Axes | list[Axes]:
         """Draw regret at the horizon with its 95% interval against a key of the grid.
 
-        x:     a key, numeric (on a logarithmic axis if values are far apart) or categorical; the
-               first key with several values if not given
-        hue:   a key, or "algorithm" (the default if there are several): a curve for every value
-        row:   a key, or "algorithm": axes below each other, which are returned as a list
-        where: the values of all other keys, such as {"network.agents": 30}, or a list of values;
-               required for keys of several values, since nothing is averaged
+        x:      a key, numeric (on a logarithmic axis if values are far apart) or categorical; the
+                first key with several values if not given
+        hue:    a key, or "algorithm" (the default if there are several): a curve for every value
+        row:    a key, or "algorithm": axes below each other, which are returned as a list
+        column: the same for axes side by side; the list has them row after row
+        where:  the values of all other keys, such as {"network.agents": 30}, or a list of values;
+                required for keys of several values, since nothing is averaged
+
+        A key may be written in short ("agents"), and a named paired list by its name.
         """
         from posse.lab.sweeps import figures as views
 
-        figure_axes = views.draw_plot(self, x, hue, row, where)
-        return figure_axes[0] if row is None else figure_axes
+        figure_axes = views.draw_plot(self, x, hue, row, where, column)
+        return figure_axes[0] if row is None and column is None else figure_axes
+
+    @overload
+    def heat_map(
+        self,
+        x: str | None = None,
+        y: str | None = None,
+        algorithm: str | None = None,
+        *,
+        row: None = None,
+        column: None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Axes: ...
+
+    @overload
+    def heat_map(
+        self,
+        x: str | None = None,
+        y: str | None = None,
+        algorithm: str | None = None,
+        *,
+        row: str | None = None,
+        column: str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Any: ...
 
     def heat_map(
         self,
@@ -338,12 +413,47 @@ class Sweep:
         y: str | None = None,
         algorithm: str | None = None,
         *,
+        row: str | None = None,
+        column: str | None = None,
         where: Mapping[str, Any] | None = None,
-    ) -> Axes:
-        """Draw the regret of one algorithm at the horizon over two keys; `where` as in `plot`."""
+    ) -> Axes | list[Axes]:
+        """Draw regret at the horizon over two keys, or over a key and "algorithm", as a matrix.
+
+        algorithm:   the one shown, unless "algorithm" has a role
+        row, column: as in `plot`: maps below each other and side by side, on one scale of colours
+        where:       as in `plot`
+        """
         from posse.lab.sweeps import figures as views
 
-        return views.draw_heat_map(self, x, y, algorithm, where)
+        figure_axes = views.draw_heat_map(self, x, y, algorithm, where, row, column)
+        return figure_axes[0] if row is None and column is None else figure_axes
+
+    def significance(self, over: str | None = None) -> pd.DataFrame:
+        """Compare the values of one key in every cell of the others: the best, and those like it.
+
+        over: the key, or "algorithm"; by default the algorithms if there are several, else
+              the key with the most values that changes them
+
+        A row for each problem and value: regret with its standard error, the verdict ("best",
+        "not told from the best", "worse", or "too few runs"), the difference to the best (paired
+        run by run) with its 95% interval, and its p-value after Holm's correction over all pairs
+        of the whole sweep.
+        """
+        from posse.lab.sweeps import significance as contests
+
+        return to_frame(contests.build_rows(contests.compute_significance(self, over)))
+
+    def to_latex(
+        self, over: str | None = None, *, caption: str | None = None, label: str | None = None
+    ) -> str:
+        """Write a table of regrets with their standard errors for LaTeX (package booktabs).
+
+        A row for each problem and a column for each value of `over`, as in `significance`. The
+        best is bold, and so are those not told from it. A caption or a label makes it a float.
+        """
+        from posse.lab.sweeps import significance as contests
+
+        return contests.format_latex(contests.compute_significance(self, over), caption, label)
 
     def report(self, folder: str | os.PathLike[str] | None = None) -> Path:
         """Write a page with figures, the table and all settings: index.html, and files beside it.
@@ -373,7 +483,14 @@ def _build_cell(data: dict[str, Any], grid: SweepGrid, point: tuple[int, ...]) -
         jobs = e.jobs()
     except ValueError as error:
         raise ValueError(f"the cell {describe_cell(labels)}: {error}") from None
-    return SweepCell(point, labels, e, jobs)
+    values = grid.settings(point)
+    played = {
+        key: rules.evaluate_rule(key, values[key], e.sizes)
+        if rules.is_rule(values[key])
+        else values[key]
+        for key in grid.rule_keys
+    }
+    return SweepCell(point, labels, e, jobs, played)
 
 
 def _save_sweep(sweep: Sweep, folder: Path) -> list[Path]:

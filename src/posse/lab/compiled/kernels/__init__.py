@@ -5,12 +5,14 @@ Importing this package lists every kernel in `posse.lab.compiled.jit.KERNELS`.
 
 from posse.lab.compiled.kernels import (
     baselines,
+    contexts,
     dist_ucb,
     eager_thompson,
     gosine,
     indices,
     merge,
     observations,
+    pooling,
     push_sum,
     rand_ucb,
     rewards,
@@ -20,12 +22,14 @@ from posse.lab.compiled.kernels import (
 
 __all__ = [
     "baselines",
+    "contexts",
     "dist_ucb",
     "eager_thompson",
     "gosine",
     "indices",
     "merge",
     "observations",
+    "pooling",
     "push_sum",
     "rand_ucb",
     "rewards",
