@@ -150,6 +150,57 @@ def contested_rows(rounds: int) -> list[Row]:
     return table
 
 
+def draw_problems(seed: int, n_problems: int):
+    """Draw Bernoulli bandits, networks, learning rates (None: N) and horizons from a seed."""
+    generator = np.random.default_rng(seed)
+    for i in range(n_problems):
+        n_arms = int(generator.integers(5, 21))
+        n_agents = int(generator.integers(20, 101))
+        means = (
+            generator.uniform(0, 1, n_arms),
+            np.linspace(0.1, 0.9, n_arms),  # spread
+            generator.uniform(0.45, 0.55, n_arms),  # close
+            generator.uniform(0.001, 0.02, n_arms),  # rare
+        )[i % 4]
+        network = (
+            posse.networks.cycle(n_agents),
+            posse.networks.erdos_renyi(n_agents, 0.2, seed=i),
+            posse.networks.star(n_agents),
+        )[i // 8 % 3]
+        horizon = round(10 ** generator.uniform(2.7, 3.7))
+        yield posse.Bandit.bernoulli(means), network, (1.0, None)[i // 4 % 2], horizon
+
+
+def bayes_ucb_rows(rounds: int) -> list[Row]:
+    """Bayes-UCB beside Thompson Sampling on 24 drawn problems: the median and the worst ratio."""
+    ratios = []
+    costs = []
+    for bandit, network, rate, horizon in draw_problems(2026, 24):
+        policies = {"thompson": posse.ThompsonSampling(), "bayes-ucb": posse.BayesUCB()}
+        best = time_interleaved(
+            {
+                name: build_simulation(
+                    bandit, network, posse.Decentralized(policy, None, rate), horizon, 1
+                )
+                for name, policy in policies.items()
+            },
+            rounds,
+        )
+        steps = network.n_agents * horizon
+        costs.append({name: seconds / steps * 1e9 for name, seconds in best.items()})
+        ratios.append(best["bayes-ucb"] / best["thompson"])
+    ranked = np.argsort(ratios)
+    return [
+        {
+            "what": f"Bernoulli Bayes-UCB, 24 drawn problems, against TS: the {place}",
+            "ratio": ratios[ranked[position]],
+            "at_most": 4.0,
+            "ns_per_agent_step": costs[ranked[position]],
+        }
+        for place, position in (("median", 12), ("worst", 23))
+    ]
+
+
 def push_sum_rows(rounds: int) -> list[Row]:
     """PushSum beside Algorithm 1 where masses differ: at most so many times its cost."""
     thompson = posse.ThompsonSampling()
@@ -268,6 +319,7 @@ def main() -> None:
     for row in itertools.chain(
         rows(options.rounds),
         contested_rows(options.rounds),
+        bayes_ucb_rows(options.rounds),
         push_sum_rows(options.rounds),
         beyond_rows(options.rounds),
         context_rows(options.rounds),

@@ -4,6 +4,8 @@ Every kind of the table is judged by its family; the corners below are more of t
 Statistical tests reject with probability 1e-5 each if all is well.
 """
 
+import math
+
 import numpy as np
 import pytest
 from numba import njit
@@ -161,6 +163,28 @@ class TestForms:
                 assert slope == pytest.approx(density, rel=0.5)
                 n_known += 1
         assert n_known > 100
+
+    def test_comparisons_with_a_quantile_are_right_where_their_error_bound_says_so(self, kind):
+        """For tails below 0.1, with x at or near the quantile: the sign of `ahead` is exact."""
+        generator = np.random.default_rng(7)
+        n_clear = n_cases = 0
+        for count, total in learnt(kind, 10.0 ** np.arange(0, 5)) * 12:
+            level = 10.0 ** generator.uniform(-5, -1.01)
+            score = stats.norm.isf(level)
+            hazard = stats.norm.pdf(score) / level
+            off = 1 + generator.choice([-1, 1]) * 10.0 ** generator.uniform(-5, 0.5)
+            belief = kind.coordinates(count, total)
+            x = float(kind.family.mean_quantile(belief, 1 - level * max(off, 0.01)))
+            if not 0 < x < kind.belief.highest and kind.name != "GAUSSIAN":
+                continue
+            ahead, _, error = kind.belief.ahead(
+                count, total, x, float(score), math.log(level), float(hazard)
+            )
+            n_cases += 1
+            if abs(ahead) > error:
+                assert (ahead > 0) == (kind.belief.tail(count, total, x) > level)
+                n_clear += 1
+        assert n_clear > 0.5 * n_cases > 50
 
     def test_functions_of_kinds_have_names_of_their_own(self):
         """Numba links by name: two kinds whose functions share one would be mixed up."""

@@ -28,6 +28,8 @@ _BENT = 0.1
 _BEND = 0.25
 _BEND_MORE = 110.0
 _FAR = 1e30
+_VAGUE = 8.0
+_RARE = 0.1  # the tails up to which `Posterior.ahead` is fine
 _FARTHEST = 6.0  # the largest score for which these hold
 _SOLVED = 1e-9  # an upper bound of the error of a solved quantile, in scores
 
@@ -80,7 +82,7 @@ def _refine_quantile(posterior, count, total, score, x):
         if error == UNKNOWN:
             break
         off = score - there
-        x += off / slope
+        x = _cap_estimate(posterior, x, x + off / slope)
         if abs(off) < _STRAIGHT:
             return x, slope, 3.0 * off * off + error
     return x, 1.0, UNKNOWN
@@ -128,13 +130,87 @@ def _bound_quantiles(posterior, state, row, score, x, scratch, stride, n_arms):
         step = 1.0 / (slope if is_known else 1.0)
         square = near * near
         doubt = error + (_BEND + _BEND_MORE * square) * square
-        scratch[k] = x + off * step if is_known else x
+        scratch[k] = _cap_estimate(posterior, x, x + off * step) if is_known else x
         scratch[stride + k] = x + (near + doubt) * step if is_known & (off <= _BENT) else _FAR
         scratch[lower + k] = x + (near - doubt) * step if is_known & (abs(off) <= _BENT) else -_FAR
 
 
+@vectorised
+def _cap_estimate(posterior, x, estimate):
+    """Keep an estimate of Newton's method from x inside the range of the mean."""
+    return min(estimate, x + 0.875 * (1.0 - x)) if posterior.highest == 1.0 else estimate
+
+
+@vectorised
+def _compare_with(posterior, state, row, score, log_level, hazard, x, scratch, stride, n_arms):
+    """Compare each arm's quantile with x, vectorised over arms.
+
+    scratch: estimates of the quantiles, how far they are above x in scores, and bounds of the error
+    of that, `stride` apart.
+    """
+    use_wide_vectors()
+    _copy_row(state, row, scratch, stride, n_arms)
+    for k in range(U64(0), stride):
+        ahead, step, error = posterior.ahead(
+            scratch[k], scratch[stride + k], x, score, log_level, hazard
+        )
+        scratch[k] = _cap_estimate(posterior, x, x + step) if error < 2.0 else x
+        scratch[stride + k] = ahead
+        scratch[stride + stride + k] = error
+
+
 @helper
-def _likely_largest(posterior, state, row, level, log_level, score, peak, scratch, n_arms):
+def _separate_largest(
+    posterior, state, row, score, log_level, hazard, scratch, stride, n_arms
+):  # fmt: skip
+    """Look for an x with one quantile above and all others below; returns its arm, and if found.
+
+    scratch: estimates of the quantiles, stride: of its columns. Between the two largest ones lies
+    the next x. Estimates need no error bound, since only what was compared with x counts. Arms with
+    equal beliefs count as one.
+    """
+    winner = U64(0)
+    for _ in range(4):
+        winner = U64(0)
+        best = scratch[0]
+        second = -_FAR
+        for k in range(U64(1), n_arms):
+            estimate = scratch[k]
+            if estimate > best:
+                winner = k
+                second = best
+                best = estimate
+            elif estimate < best:
+                second = max(second, estimate)
+        if second == -_FAR:  # equal estimates: of equal beliefs, or of different ones by accident
+            break
+        x = 0.5 * (best + second)
+        _compare_with(
+            posterior, state, row, score, log_level, hazard, x, scratch, stride, n_arms
+        )  # fmt: skip
+        for k in range(U64(0), n_arms):
+            if scratch[stride + k] > scratch[stride + winner]:
+                winner = k
+        n_open = 0
+        for k in range(U64(0), n_arms):
+            ahead = scratch[stride + k]
+            error = scratch[stride + stride + k]
+            n_open += not ahead < -error
+            if error == UNKNOWN:
+                return winner, False
+        if scratch[stride + winner] > scratch[stride + stride + winner]:
+            for k in range(U64(0), n_arms):  # the winner, and arms that tie with it
+                same = state[row + k] == state[row + winner]
+                n_open -= same and state[row + n_arms + k] == state[row + n_arms + winner]
+            if n_open == 0:
+                return winner, True
+    return winner, False
+
+
+@helper
+def _likely_largest(
+    posterior, state, row, level, log_level, score, peak, is_vague, scratch, n_arms
+):
     """Return the arm that probably has the largest quantile, and whether that is certain.
 
     It is certain if the bounds of the estimates exclude all other arms. Otherwise the arm with the
@@ -147,6 +223,14 @@ def _likely_largest(posterior, state, row, level, log_level, score, peak, scratc
     x = _guess_quantile(posterior, state, row, score, scratch, stride, n_arms)
     winner = U64(0)
     least = -_FAR
+    if level < _RARE and is_vague:
+        for k in range(U64(0), n_arms):
+            scratch[k] = scratch[lower + k]  # the guesses
+        winner, certain = _separate_largest(
+            posterior, state, row, score, log_level, peak / level, scratch, stride, n_arms
+        )
+        if certain:
+            return winner, True
     for _ in range(2):  # the first guess of a wide posterior may be too far off
         _bound_quantiles(posterior, state, row, score, x, scratch, stride, n_arms)
         winner = U64(0)
@@ -157,13 +241,24 @@ def _likely_largest(posterior, state, row, level, log_level, score, peak, scratc
                 winner = k
                 x = scratch[k]
             least = max(least, scratch[lower + k])
-        if least > -_FAR:
+        if least > -_FAR or level < _RARE:
             break
     rivals = 0
     for k in range(U64(0), n_arms):
         rivals += (scratch[stride + k] >= least) & (k != winner)
     if rivals == 0:
         return winner, True
+    if level < _RARE:
+        separate, certain = _separate_largest(
+            posterior, state, row, score, log_level, peak / level, scratch, stride, n_arms
+        )
+        if certain:
+            return separate, True
+        # the bounds again, which the comparisons overwrote
+        _bound_quantiles(posterior, state, row, score, x, scratch, stride, n_arms)
+        least = -_FAR
+        for k in range(U64(0), n_arms):
+            least = max(least, scratch[lower + k])
     count = state[row + winner]
     total = state[row + n_arms + winner]
     x, slope, off = _refine_quantile(posterior, count, total, score, x)
@@ -234,8 +329,10 @@ def largest_quantile(
             close += (d * abs(d) <= threshold * state[row + k]) & (k != pivot)
         if close == 0:
             return pivot, math.nan
+        # bounds of approximate scores are too wide if the pivot has few successes or failures
+        is_vague = min(total, count - total) < _VAGUE and posterior.highest == 1.0
         likely, certain = _likely_largest(
-            posterior, state, row, level, log_level, score, peak, scratch, n_arms
+            posterior, state, row, level, log_level, score, peak, is_vague, scratch, n_arms
         )
         if certain:
             return likely, math.nan

@@ -6,7 +6,11 @@ import math
 
 from posse.lab.compiled.jit import helper, inline_here, vectorised
 from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
-from posse.lab.compiled.numerics.quantiles import tail_score
+from posse.lab.compiled.numerics.quantiles import (
+    small_stirling_error,
+    stirling_error,
+    tail_score,
+)
 from posse.lab.compiled.numerics.special import beta_prefix, beta_tails
 from posse.lab.compiled.philox import exp, log, next_gamma, next_uniform
 from posse.lab.compiled.posteriors.posterior import Posterior
@@ -120,6 +124,76 @@ def beta_near_score(count, total, x):
     return tail_score(fall, d * d * count, total * safe, slope, min(total, failures), d > 0.0)
 
 
+@vectorised
+def beta_ahead(count, total, x, score, log_level, hazard):
+    """How far the quantile of a score is above x, in scores and in x; and an error bound of it.
+
+    log_level: the logarithm of the tail of this score; hazard: the normal density there over the
+    tail; error: that of the first result. If a shape is small the score of `beta_near_score` is too
+    vague. The tail itself is then known from six levels of the continued fraction of DiDonato and
+    Morris (1992, eq. 9).
+    """
+    inline_here()
+    there, slope, error = beta_near_score(count, total, x)
+    failures = count - total
+    safe = max(failures, 1e-20)
+    complement = 1.0 - x
+    d = x * count - total
+    shape = min(total, failures)
+    # Numerators and denominators of the last two convergents. They are scaled by the product of all
+    # divisors, so that one division is enough.
+    before = 1.0
+    divisor = failures + 1.0
+    top_before = 1.0
+    top = failures * (d + 1.0)
+    bottom_before = 0.0
+    bottom = divisor
+    for m in range(1, 7):
+        following = failures + (2.0 * m + 1.0)
+        share = m * (total - m) * complement
+        a = (failures + (m - 1.0)) * (count + (m - 1.0)) * share * complement * following * before
+        b = following * (m * divisor + share) + divisor * (
+            (failures + m) * (d + 1.0 + m * (1.0 + x))
+        )
+        top, top_before = b * top + a * top_before, top
+        bottom, bottom_before = b * bottom + a * bottom_before, bottom
+        before = divisor
+        divisor = following
+    fraction = bottom / top
+    per_count = 1.0 / count
+    per_x = 1.0 / x
+    per_complement = 1.0 / complement
+    fall = total * log(total * per_count * per_x) + failures * log(
+        safe * per_count * per_complement
+    )
+    scale = fraction * math.sqrt(total * safe * per_count * 0.15915494309189535)
+    log_tail = log(max(scale, 1e-300)) - fall
+    log_tail += stirling_error(count) - small_stirling_error(total) - small_stirling_error(safe)
+    ahead = (log_tail - log_level) / hazard
+    # three times the largest error seen, for shapes from 1 to 40 and tails from 1e-6 to 0.1; beyond
+    # 0.1 the error is larger, but below a hundredth of the distance
+    fourth = shape * shape * shape * shape
+    fine_error = 1e-6 + 1e-10 * fourth + 0.01 * abs(ahead)
+    is_fine = (fine_error < error) & (error < 2.0)
+    # Halley's method on the logarithm of the tail, as in `upper_quantile`
+    step = ahead * hazard * fraction * x * complement
+    log_slope = (total - 1.0) * per_x - (failures - 1.0) * per_complement
+    damping = 1.0 + 0.5 * (step * log_slope + ahead * hazard)
+    step = step if is_fine else score - there
+    step /= min(max(damping, 0.5), 2.0) if is_fine else slope
+    ahead = ahead if is_fine else score - there
+    error = fine_error if is_fine else error
+    # at the mean or below it the tail is above 0.2 (Grunbaum: 1/e); the estimate is a normal one
+    is_near_mean = (shape > 0.999) & ((d <= 0.0) | (fall < 0.05))
+    deviation = math.sqrt(total * safe * per_count) * per_count
+    normal_step = score * deviation - d * per_count
+    return (
+        1.0 if is_near_mean else ahead,
+        normal_step if is_near_mean else step,
+        0.5 if is_near_mean else error,
+    )
+
+
 @helper
 def beta_is_log_concave(count, total):
     """Whether the density is log-concave, so that 1/e of the mass lies above total/count."""
@@ -152,6 +226,7 @@ BETA = Posterior(
     density=beta_density,
     start=beta_start,
     near_score=beta_near_score,
+    ahead=beta_ahead,
     is_log_concave=beta_is_log_concave,
     two_gammas=True,
     shapes=beta_shapes,

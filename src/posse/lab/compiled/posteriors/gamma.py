@@ -82,6 +82,13 @@ def gamma_near_score(count, total, x):
     return tail_score(fall, d * d, total, d / x, total, d > 0.0)
 
 
+@vectorised
+def gamma_ahead(count, total, x, score, log_level, hazard):
+    """How far the quantile of a score is above x, in scores and in x; and an error bound of it."""
+    there, slope, error = gamma_near_score(count, total, x)
+    return score - there, (score - there) / slope, error
+
+
 @helper
 def gamma_is_log_concave(count, total):
     """Whether the density is log-concave, so that 1/e of the mass lies above total/count."""
@@ -114,6 +121,7 @@ GAMMA = Posterior(
     density=gamma_density,
     start=gamma_start,
     near_score=gamma_near_score,
+    ahead=gamma_ahead,
     is_log_concave=gamma_is_log_concave,
     two_gammas=False,
     shapes=gamma_shapes,

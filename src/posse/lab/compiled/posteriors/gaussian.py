@@ -84,6 +84,13 @@ def gaussian_near_score(count, total, x):
     return (x * count - total) / root, root, 1e-12
 
 
+@vectorised
+def gaussian_ahead(count, total, x, score, log_level, hazard):
+    """How far the quantile of a score is above x, in scores and in x; and an error bound of it."""
+    there, slope, error = gaussian_near_score(count, total, x)
+    return score - there, (score - there) / slope, error
+
+
 @helper
 def gaussian_is_log_concave(count, total):
     """Whether the density is log-concave, so that 1/e of the mass lies above total/count."""
@@ -142,6 +149,7 @@ GAUSSIAN = Posterior(
     density=gaussian_density,
     start=gaussian_start,
     near_score=gaussian_near_score,
+    ahead=gaussian_ahead,
     is_log_concave=gaussian_is_log_concave,
     two_gammas=False,
     shapes=None,

@@ -83,6 +83,13 @@ def inverse_gamma_near_score(count, total, x):
     return tail_score(fall, d * d, count, d / x, count, d > 0.0)
 
 
+@vectorised
+def inverse_gamma_ahead(count, total, x, score, log_level, hazard):
+    """How far the quantile of a score is above x, in scores and in x; and an error bound of it."""
+    there, slope, error = inverse_gamma_near_score(count, total, x)
+    return score - there, (score - there) / slope, error
+
+
 @helper
 def inverse_gamma_is_log_concave(count, total):
     """Whether the density is log-concave, so that 1/e of the mass lies above total/count."""
@@ -116,6 +123,7 @@ INVERSE_GAMMA = Posterior(
     density=inverse_gamma_density,
     start=inverse_gamma_start,
     near_score=inverse_gamma_near_score,
+    ahead=inverse_gamma_ahead,
     is_log_concave=inverse_gamma_is_log_concave,
     two_gammas=False,
     shapes=inverse_gamma_shapes,

@@ -53,6 +53,9 @@ class Posterior:
     # (count, total, x): about the normal score of P(mean > x), its slope in x, and a bound of its
     # error (UNKNOWN where there is none)
     near_score: Any
+    # (count, total, x, score, log_level, hazard): how far the quantile of a normal score, with its
+    # log-tail and hazard, is above x: in scores, in x roughly, and an error bound of the first
+    ahead: Any
     is_log_concave: Any  # (count, total): then 1/e of the mass lies above the mean
     two_gammas: bool  # whether a draw takes two Gamma variates, and not one
     shapes: Any  # (count, total): their shapes; None if draws take no Gammas
