@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from posse.activity import copies_beliefs
 from posse.algorithms import IDLE, Problem
-from posse.lab.reference.environment import BlockEnvironment, DelayedRewards
+from posse.lab.reference.environment import BeliefCopies, BlockEnvironment, DelayedRewards
 from posse.lab.reference.recorder import Recorder
 from posse.lab.simulation import (
     Advance,
@@ -59,6 +60,7 @@ def simulate_block(
     # a reward may come late, or not at all because its agent does not play
     every_reward = s.bandit.delay is None and s.activity is None
     delayed = None if every_reward else DelayedRewards(s, runs)
+    copies = BeliefCopies(s, runs) if copies_beliefs(s.activity) else None
     algorithm: Any = s.algorithm  # validated: it has the optional methods that it needs
     # `prepare` is optional: it starts a round, as the messages of GosInE do.
     prepare = getattr(algorithm, "prepare", None)
@@ -66,11 +68,13 @@ def simulate_block(
         try:
             contexts = environment.begin_round(t)
             plays = environment.draw_plays()
+            if copies is not None and t > 1:
+                state = copies.copy_beliefs(state, t)
             context_arguments = {"contexts": contexts} if s.reads_contexts else {}
             state = prepare(state, t, to_policy) if prepare else state
             chosen = algorithm.choose(state, t, to_policy, **context_arguments)
             arms = _validate_arms(algorithm, chosen, problem, runs)  # (R, N)
-            cells, rewards, weights = environment.play_round(t, arms)
+            cells, rewards, weights = environment.play_round(t, arms, plays)
             # Agents choose, then observe, then exchange messages by W(t): a round of Algorithm 1.
             if delayed is None:
                 state = algorithm.learn(state, arms, rewards, weights, **context_arguments)
