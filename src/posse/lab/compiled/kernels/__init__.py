@@ -16,6 +16,7 @@ from posse.lab.compiled.kernels import (
     rand_ucb,
     rewards,
     thompson,
+    top_two,
     tree,
 )
 
@@ -32,5 +33,6 @@ __all__ = [
     "rand_ucb",
     "rewards",
     "thompson",
+    "top_two",
     "tree",
 ]
