@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from beyond import beyond_rows, sweep_row
-from contexts import context_rows
+from contexts import context_rows, evaluation_rows
 from growth import measure_growth, plot_growth
 from measuring import Row, build_simulation, compare_with_plain, time_interleaved
 from plain_numpy import (
@@ -271,6 +271,7 @@ def main() -> None:
         push_sum_rows(options.rounds),
         beyond_rows(options.rounds),
         context_rows(options.rounds),
+        evaluation_rows(options.rounds),
         pooling_rows(options.rounds),
         world_rows(options.rounds),
     ):

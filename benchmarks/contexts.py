@@ -8,7 +8,8 @@ import numpy as np
 from measuring import Row, build_simulation, compare_with_plain
 
 import posse
-from posse.families import Linear
+from posse.families import Linear, Logistic
+from posse.lab.reference import engine
 
 AGENTS = 16
 ARMS = 5
@@ -61,4 +62,30 @@ def context_rows(rounds: int) -> Iterator[Row]:
             must, None, rounds,
             (lambda d=features: linear_thompson(weights, d, HORIZON, 10, 1), 10 * 16 * HORIZON),
             (build_simulation(bandit, network, algorithm, HORIZON, 40), 40 * 16 * HORIZON),
+        )  # fmt: skip
+
+
+def evaluation_rows(rounds: int) -> Iterator[Row]:
+    """Beliefs at contexts from the kernel against NumPy, which gives the same bits: 3 instances."""
+    generator = np.random.default_rng(8)
+    network = posse.networks.cycle(50)
+    algorithm = posse.Decentralized(posse.ThompsonSampling())
+    contexts = posse.Contexts({f"x{i}": (-1, 1) for i in range(1, 8)})
+    linear = Linear(prior_sd=SD)
+    for family, n_arms in ((linear, 5), (linear, 17), (Logistic(rate=0.2), 17)):
+        bandit = posse.ContextualBandit(
+            family, contexts, posse.NormalWeights(n_arms, generator.uniform(0.1, 0.5))
+        )
+        play = build_simulation(bandit, network, algorithm, 100, 8)
+
+        def play_from(least, play=play):
+            engine.COMPILED_FROM = least
+            return play()
+
+        steps = 8 * 50 * 100
+        yield compare_with_plain(
+            f"contexts: {family.name} TS, d=8 N=50 K={n_arms} T=100, kernel against NumPy",
+            1.4, 3, rounds,
+            (lambda play_from=play_from: play_from(10**12), steps),
+            (lambda play_from=play_from: play_from(0), steps),
         )  # fmt: skip

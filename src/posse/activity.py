@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import validation
-from posse.randomness import create_generator
+from posse.networks import Network
+from posse.randomness import IntArray, create_generator
 
 BoolArray = NDArray[np.bool_]
 
@@ -236,6 +237,41 @@ class PlayMasks:
             ],
             axis=1,
         )
+
+
+def copies_beliefs(activity: Activity | None) -> bool:
+    """Whether agents that join copy the belief of a neighbour."""
+    return isinstance(activity, Shifts) and activity.copies
+
+
+class JoinSources:
+    """Whose belief those who join copy, in every run of a block: a random neighbour who played.
+
+    A neighbour counts if it played in the round before; without one the joiner keeps the prior.
+    """
+
+    def __init__(self, activity: Any, network: Network, seed: int, runs: Sequence[int]) -> None:
+        self._shifts: Shifts = activity
+        self._network = network
+        self._generators = [create_generator(seed, run, "activity") for run in runs]
+
+    def draw_round(self, t: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Draw run (0 to R - 1), joiner and source of every copy of round t: (n,) each."""
+        n_agents = self._network.n_agents
+        joiners = np.flatnonzero(np.array(self._shifts.joins) == t)
+        copies = []
+        if len(joiners):
+            (before,) = self._shifts.draw_plays(self._generators[0], t - 1, 1, n_agents)
+            for joiner in joiners:
+                neighbours = self._network.neighbours(int(joiner))
+                sources = neighbours[before[neighbours]]
+                copies += [
+                    (run, joiner, generator.choice(sources))
+                    for run, generator in enumerate(self._generators)
+                    if len(sources)
+                ]
+        table = np.array(copies, dtype=np.int64).reshape(-1, 3)
+        return table[:, 0], table[:, 1], table[:, 2]
 
 
 def check_activity(activity: Any, n_agents: int, seed: int, run: int, horizon: int) -> None:

@@ -67,8 +67,12 @@ def observe(
     cells = updated.reshape(n_coordinates, -1)  # a view: (D, agents * K)
     columns = np.arange(0, cells.shape[1], n_arms) + np.ravel(get_belief_index(belief, arms))
     # Every agent plays one arm, so no column repeats and `+=` with an index array is exact.
-    for row, added in zip(cells, evidence.reshape(n_coordinates, -1), strict=True):
-        row[columns] += added  # row by row: twice as fast as all at once
+    rows = evidence.reshape(n_coordinates, -1)
+    if n_coordinates > 8:  # many coordinates, as those of contexts, are faster all at once
+        cells[:, columns] += rows
+    else:  # two coordinates are twice as fast one by one
+        for row, added in zip(cells, rows, strict=True):
+            row[columns] += added
     return updated
 
 

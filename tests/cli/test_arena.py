@@ -56,6 +56,22 @@ def test_a_tiny_arena(folder, capsys):
     assert "isolated TS" in (folder / "arena" / "index.html").read_text(encoding="utf-8")
 
 
+def test_the_regret_of_some_agents(folder, capsys):
+    tiny = ("--instances", "23", *TINY[2:])
+    code, out, err = said(capsys, "arena", *tiny, "--agents", "leaves")
+    assert code == 0, err
+    assert "regret of these agents only: leaves" in out
+    leaves = json.loads((folder / "arena" / "report.json").read_text())["instances"]
+    code, out, err = said(capsys, "arena", *tiny, "--agents", "0,3")  # the same two agents
+    assert code == 0, err
+    assert json.loads((folder / "arena" / "report.json").read_text())["instances"] == leaves
+    said(capsys, "arena", *tiny)
+    assert json.loads((folder / "arena" / "report.json").read_text())["instances"] != leaves
+    code, out, err = said(capsys, "arena", *TINY, "--agents", "leaves")
+    assert code == 2
+    assert "leave instance 16 out with --instances" in err
+
+
 def test_the_widest_row_fits_into_80_columns(capsys):
     from posse.cli.arena import print_leaderboard
     from posse.lab.arena.report_data import ArenaProvenance, ArenaReport, LeaderboardRow

@@ -107,6 +107,124 @@ def test_both_engines_let_the_same_agents_play():
     np.testing.assert_array_equal(results[0].plays, results[1].plays)
 
 
+def count_evidence(algorithm, network, masks, engine, **options):
+    """Evidence in every agent's belief after each round, over all arms: (rounds, runs, agents)."""
+    n_rounds, n_runs, _ = masks.shape
+    result = simulate(algorithm, network, engine, horizon=n_rounds, runs=n_runs, keep="beliefs",
+                      **options)  # fmt: skip
+    # alpha + beta of three arms is 6 at the prior and grows by the weight of every reward
+    return result.beliefs.sum(axis=(2, 4)).swapaxes(0, 1) - 6.0
+
+
+PATH = posse.networks.path(4)
+HOPS = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_evidence_is_that_of_those_who_play_wherever_it_has_travelled(engine):
+    """Per algorithm an exact count: flooded and tree's by distance, the others' by recursion."""
+    who = activity.Custom(some_play)
+    masks = PlayMasks(who, 3, range(3), 4).draw_rounds(15).astype(float)
+    so_far = np.cumsum(masks, axis=0)
+
+    def expect_flooded(t):  # what agent j played up to d - 1 rounds ago, d its distance
+        past = t - np.maximum(HOPS, 1) + 1
+        counts = [
+            [so_far[past[i, j], :, j] * (past[i, j] >= 0) for j in range(4)] for i in range(4)
+        ]
+        return np.sum(counts, axis=1).T
+
+    pushed = np.zeros((3, 4))
+    mass = np.ones(4)
+    merged = np.zeros((3, 4))
+    got = {
+        name: count_evidence(ALGORITHMS[name], PATH, masks, engine, activity=who)
+        for name in ("dec-TS", "isolated", "centralized", "flooding", "tree", "push-sum")
+    }
+    for t in range(15):
+        merged = (merged + 4 * masks[t]) @ PATH.weights.T
+        pushed = (pushed + masks[t]) @ PATH.shares.T
+        mass = PATH.shares @ mass
+        expected = {
+            "dec-TS": merged,
+            "isolated": so_far[t],
+            "centralized": np.broadcast_to(so_far[t].sum(axis=1, keepdims=True), (3, 4)),
+            "flooding": expect_flooded(t),
+            "tree": expect_flooded(t),
+            "push-sum": 4 * pushed / mass,
+        }
+        for name, evidence in expected.items():
+            np.testing.assert_allclose(got[name][t], evidence, rtol=1e-10, atol=1e-9, err_msg=name)
+
+
+def weigh_among_awake(network, awake):
+    """W(t) among those awake, entry by entry, with max-degree or Metropolis weights."""
+    n_agents = network.n_agents
+    links = [(i, j) for i, j in network.edges if awake[i] and awake[j]]
+    degree = np.zeros(n_agents)
+    for i, j in links:
+        degree[i] += 1
+        degree[j] += 1
+    weights = np.eye(n_agents)
+    for i, j in links:
+        d = max(degree[i], degree[j]) if network.rule == "metropolis" else degree.max()
+        for a, b in ((i, j), (j, i)):
+            weights[a, b] += 1 / (1 + d)
+            weights[a, a] -= 1 / (1 + d)
+    return weights
+
+
+SHIFTS = ([1, 1, 5, 8, 1], [20, 11, 20, 20, 3])
+CUT_OFF = {
+    "asleep": activity.Asleep(0.4, relays=False),
+    "shifts": activity.Shifts(*SHIFTS, relays=False),
+    "shifts with copies": activity.Shifts(*SHIFTS, relays=False, copies=True),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("who", CUT_OFF.values(), ids=CUT_OFF)
+@pytest.mark.parametrize(
+    "network",
+    [posse.networks.star(5), posse.networks.star(5).weighted("metropolis"),
+     posse.networks.complete(5)],
+    ids=str,
+)  # fmt: skip
+def test_sleepers_are_cut_off_and_joiners_start_from_the_prior_or_a_copy(network, who, engine):
+    masks = PlayMasks(who, 3, range(2), 5).draw_rounds(20)
+    got = count_evidence(ALGORITHMS["dec-TS"], network, masks, engine, activity=who)
+    for run in range(2):
+        evidence = np.zeros(5)
+        for t in range(20):
+            joins = getattr(who, "joins", ())
+            joiners = [agent for agent, first in enumerate(joins) if first == t + 1 > 1]
+            if getattr(who, "copies", False) and joiners:
+                # on a star a leaf copies the hub; on a complete graph all agents know as much,
+                # but for those who have left
+                assert network.graph == "complete" or 0 not in joiners
+                evidence[joiners] = evidence[0]
+            weights = weigh_among_awake(network, masks[t, run])
+            np.testing.assert_allclose(weights.sum(axis=0), 1.0, rtol=1e-12)
+            evidence = weights @ (evidence + 5.0 * masks[t, run])
+            np.testing.assert_allclose(got[t, run], evidence, rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_tree_sends_nothing_over_a_link_with_a_sleeper(engine):
+    """Agent 1 of a path leaves: what others learn later does not cross it."""
+    who = activity.Shifts([1, 1, 1, 1], [30, 5, 30, 30], relays=False)
+    masks = np.ones((30, 1, 4))
+    for name in ("tree", "flooding"):
+        if (name, engine) == ("flooding", "compiled"):
+            continue  # it has no kernel there
+        evidence = count_evidence(ALGORITHMS[name], PATH, masks, engine, activity=who)[-1, 0]
+        # agent 0: its own 30 and, from before round 6, 5 of agent 1, 4 of agent 2, 3 of agent 3
+        assert evidence[0] == pytest.approx(30 + 5 + 4 + 3)
+        # agents 2 and 3: their own 60 but one in transit, 5 of agent 1, 4 or 4 + 0 of agent 0
+        assert evidence[2] == pytest.approx(60 + 5 + 4)
+        assert evidence[1] == pytest.approx(5 + 5 + 5 + 4)
+
+
 @dataclasses.dataclass(frozen=True)
 class Recorded(posse.Decentralized):
     """Algorithm 1 that remembers arms and rewards of every round."""
@@ -177,6 +295,12 @@ def play_plainly(weights, horizon, generator):
 
 
 def test_an_algorithm_that_is_not_defined_for_sleepers_is_refused():
+    copies = activity.Shifts([1, 1, 1, 1, 9], relays=False, copies=True)
+    with pytest.raises(ValueError, match="which counts every observation once: use copies=False"):
+        simulate(posse.Tree(TS), NETWORKS["star"], "auto", activity=copies)
+    directed = posse.networks.from_edges([(0, 1), (1, 2), (2, 0)], directed=True)
+    with pytest.raises(ValueError, match="relays=False needs links in both directions"):
+        simulate(posse.PushSum(TS), directed, "auto", activity=activity.Asleep(0.5, relays=False))
     with pytest.raises(ValueError, match="is CoopUCB, which is defined for agents that play"):
         simulate(posse.CoopUCB(), NETWORKS["star"], "auto", activity=activity.Asleep(0.5))
     for keep in ("messages", "signs"):
@@ -192,7 +316,7 @@ def test_files_and_results_give_the_experiment_back(tmp_path):
         activity.Asleep(0.25),
         activity.Rates([1, 0.5, 0.5, 0, 1]),
         activity.Shifts([1, 1, 9, 1, 1], [30, 4, 30, 30, 30]),
-        activity.Shifts([1, 1, 9, 1, 1]),
+        activity.Shifts([1, 1, 9, 1, 1], relays=False, copies=True),
         activity.Custom(some_play),
     ):
         experiment = posse.Experiment(

@@ -56,6 +56,10 @@ def arena(
     seed: Annotated[
         int | None, typer.Option(help="Seed of all runs (default: the seed of the suite).")
     ] = None,
+    agents: Annotated[
+        str | None,
+        typer.Option(help="Whose regret is ranked: hubs, leaves, or numbers such as 0,3,5."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(help="Folder of the page and its results (default: arena or arena-contexts)."),
@@ -93,7 +97,7 @@ def arena(
         players |= load_players(own or [], players)
         form = choose_form(full, runs, horizon, seed)
         output.mkdir(parents=True, exist_ok=True)
-        arena = Arena(chosen_instances, players, form, output / "results")
+        arena = Arena(chosen_instances, players, form, output / "results", _parse_agents(agents))
         arena.store.check_writable()
     if workers is None and cluster is None:
         workers = choose_workers(arena.missing_jobs)
@@ -117,8 +121,18 @@ def arena(
     for note in arena.store.notes:
         typer.echo(f"posse: {note}", err=True)
     if not quiet:
+        if agents is not None:
+            typer.echo(f"regret of these agents only: {agents}")
         print_leaderboard(report)
     typer.echo(path)
+
+
+def _parse_agents(text: str | None) -> str | list[int] | None:
+    """Parse numbers of agents separated by commas; other text is the name of a group."""
+    parts = [] if text is None else text.split(",")
+    if parts and all(part.strip().isdecimal() for part in parts):
+        return [int(part) for part in parts]
+    return text
 
 
 class _SilentProgress:

@@ -15,6 +15,7 @@ from posse.families.family import require_plain_family as require_plain_family
 from posse.families.gaussian import Gaussian
 from posse.families.gaussian_unknown_variance import GaussianUnknownVariance
 from posse.families.gaussian_weights import LEAST_VARIANCE as LEAST_VARIANCE
+from posse.families.gaussian_weights import GaussianWeights as GaussianWeights
 from posse.families.grid import Grid
 from posse.families.linear import Linear
 from posse.families.logistic import FARTHEST as FARTHEST

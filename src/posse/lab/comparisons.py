@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse import notebook_tables
-from posse.lab.results import Result, describe_size
+from posse.lab.results import Agents, Result, describe_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,8 +96,16 @@ class Comparison(Mapping[str, Result]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Comparison, (dict(self.results),)
 
-    def table(self) -> pd.DataFrame:
+    def of_agents(self, agents: Agents) -> Comparison:
+        """Give the comparison of some agents, by numbers or by name; see `Result.of_agents`."""
+        results = {name: result.of_agents(agents) for name, result in self.items()}
+        same = all(results[name] is result for name, result in self.items())
+        return self if same else Comparison(results)
+
+    def table(self, *, agents: Agents = None) -> pd.DataFrame:
         """Give each algorithm a row: regret at the horizon, standard_error, low and high.
+
+        agents: of some agents only, such as [0, 1, 2], "hubs" or "leaves"; None: of all
 
         Where the true means are unknown the first column is the reward, of which more is better.
         Where the settings have the true means, best_arm_share is the share of pulls of a best arm.
@@ -109,7 +117,7 @@ class Comparison(Mapping[str, Result]):
         from posse.lab.report import build_scoreboard
 
         rows = []
-        for score in build_scoreboard(self).rows:
+        for score in build_scoreboard(self.of_agents(agents)).rows:
             mean, error, low, high = score.regret
             row = {self.measure: mean, "standard_error": error, "low": low, "high": high}
             share = score.best_arm_share
@@ -172,27 +180,34 @@ class Comparison(Mapping[str, Result]):
         *,
         log: bool | str = False,
         bands: str = "interval",
+        agents: Agents = None,
     ) -> Axes:
         """Draw all mean regrets in their bands, each named at its end, on new axes or those given.
 
-        log:   False, "x", "y", or True for both axes
-        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        log:    False, "x", "y", or True for both axes
+        bands:  "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        agents: of some agents only, such as [0, 1, 2], "hubs" or "leaves"; None: of all
         """
         from posse.lab import plots
 
+        comparison = self.of_agents(agents)
         axes = plots.new_axes() if ax is None else ax
-        plots.draw_comparison(axes, self, title, log=log, bands=bands)
+        plots.draw_comparison(axes, comparison, title, log=log, bands=bands)
         return axes
 
-    def report(self, folder: str | os.PathLike[str], title: str | None = None) -> Path:
+    def report(
+        self, folder: str | os.PathLike[str], title: str | None = None, *, agents: Agents = None
+    ) -> Path:
         """Write a page of curves, tables, paired differences, tails and settings: index.html.
+
+        agents: of some agents only, such as [0, 1, 2], "hubs" or "leaves"; None: of all
 
         The folder `files` beside it has the results, the experiment, tables and figures. The page
         needs nothing but a browser. Its path is returned.
         """
         from posse.lab.report import write_report
 
-        return write_report(self, Path(folder), title)
+        return write_report(self.of_agents(agents), Path(folder), title)
 
     def _first_result(self) -> Result:
         return next(iter(self.results.values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from posse import validation
 from posse.lab import run_ranges as ranges
 from posse.lab.simulation import RECORDED, draw_arm_orders, infer_dims
 from posse.lab.statistics import mean_interval
+from posse.networks import Network
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,6 +122,55 @@ def to_json_types(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     return value
+
+
+# Some agents, by numbers or by a name of AGENT_GROUPS; None: all.
+Agents = Sequence[int] | NDArray[np.integer] | str | None
+AGENT_GROUPS = ("all", "hubs", "leaves")
+
+
+def select_agents(agents: Agents, n_agents: int, settings: Mapping[str, Any]) -> list[int] | None:
+    """Return the numbers of some agents in ascending order; None if these are all agents.
+
+    settings: those of a result, whose network says which agents are hubs or leaves
+    """
+    if agents is None:
+        return None
+    if isinstance(agents, str):
+        if validation.validate_choice("agents", agents, AGENT_GROUPS) == "all":
+            return None
+        return _find_group(agents, settings)
+    values = np.asarray(agents)
+    if values.dtype.kind not in "iu" or values.ndim != 1:
+        raise ValueError(
+            'agents must be numbers such as [0, 1, 2], "hubs" or "leaves", '
+            f"got {validation.format_value(agents)}"
+        )
+    numbers = np.unique(values).tolist()
+    if not numbers or len(numbers) < values.size or numbers[0] < 0 or numbers[-1] >= n_agents:
+        raise ValueError(
+            f"agents must be different numbers from 0 to {n_agents - 1}, "
+            f"got {validation.format_value(agents)}"
+        )
+    return None if len(numbers) == n_agents else numbers
+
+
+def _find_group(group: str, settings: Mapping[str, Any]) -> list[int]:
+    """Find the hubs or the leaves of the network that a result was played on."""
+    if "agents" in settings or not isinstance(settings.get("network"), Mapping):
+        raise ValueError(f"agents: who are {group} is unknown here: give the numbers of agents")
+    network = Network.from_data(settings["network"])
+    if network.is_recipe:
+        raise ValueError(
+            f"agents: {group} differ from run to run on {network}: give the numbers of agents"
+        )
+    degrees = network.degrees
+    members = np.flatnonzero(degrees == (degrees.max() if group == "hubs" else 1))
+    if not len(members):
+        raise ValueError(f"agents: {network} has no leaves: every agent has several neighbours")
+    if len(members) == network.n_agents:
+        raise ValueError(f"agents: {network} has no {group}: all agents have equal degrees")
+    return [int(agent) for agent in members]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -300,9 +350,43 @@ class Result:
         arrays = (self.times, self.curves, self.pulls)
         return Result, (*arrays, self.engine, self.settings, dict(self.kept))
 
-    def summary(self) -> Summary:
-        """Give the mean regret at the horizon with its standard error and 95% interval."""
-        mean, error, low, high = map(float, mean_interval(self.curves[:, -1]))
+    def of_agents(self, agents: Agents) -> Result:
+        """Give the result of some agents: their regret on average, their pulls, beliefs and means.
+
+        agents: their numbers; "hubs" for those with the most neighbours; "leaves" for those with
+        one neighbour; None or "all" for all, which is this result itself
+
+        It needs the regret of each agent: `simulate(..., keep=("agents",))`. `numbers_sent` and
+        `plays` stay those of the average agent of the whole network.
+        """
+        numbers = select_agents(agents, self.n_agents, self.settings)
+        if numbers is None:
+            return self
+        if "agents" not in self.kept:
+            raise ValueError(
+                "agents: the regret of each agent was not kept: "
+                'simulate(..., keep=("agents",)) keeps it'
+            )
+        kept = {}
+        for name, array in self.kept.items():
+            dims = infer_dims(name, array.ndim, self.settings)
+            kept[name] = array.take(numbers, dims.index("agent")) if "agent" in dims else array
+        return Result(
+            self.times,
+            kept["agents"].mean(axis=1),
+            self.pulls[:, numbers],
+            self.engine,
+            self.settings | {"agents": numbers},
+            kept,
+        )
+
+    def summary(self, *, agents: Agents = None) -> Summary:
+        """Give the mean regret at the horizon with its standard error and 95% interval.
+
+        agents: of some agents only, see `of_agents`
+        """
+        curves = self.of_agents(agents).curves
+        mean, error, low, high = map(float, mean_interval(curves[:, -1]))
         size = (self.runs, self.horizon)
         return Summary(mean, error, low, high, *size, measure=self.measure)
 
@@ -353,24 +437,32 @@ class Result:
         *,
         log: bool | str = False,
         bands: str = "interval",
+        agents: Agents = None,
         **line_options: Any,
     ) -> Axes:
         """Draw the mean regret over time in a band, on new axes unless some are given.
 
-        log:   False, "x", "y", or True for both axes
-        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        log:    False, "x", "y", or True for both axes
+        bands:  "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        agents: of some agents only, see `of_agents`
         """
         from posse.lab import plots
 
+        result = self.of_agents(agents)
         axes = plots.new_axes() if ax is None else ax
-        plots.draw_result(axes, self, label, log=log, bands=bands, **line_options)
+        plots.draw_result(axes, result, label, log=log, bands=bands, **line_options)
         return axes
 
-    def report(self, folder: str | os.PathLike[str], title: str | None = None) -> Path:
-        """Write a page of curve, tails and settings, as `Comparison.report`; return its path."""
+    def report(
+        self, folder: str | os.PathLike[str], title: str | None = None, *, agents: Agents = None
+    ) -> Path:
+        """Write a page of curve, tails and settings, as `Comparison.report`; return its path.
+
+        agents: of some agents only, see `of_agents`
+        """
         from posse.lab.report import write_report
 
-        return write_report(self, Path(folder), title)
+        return write_report(self.of_agents(agents), Path(folder), title)
 
 
 def describe_size(result: Result, engine: str) -> str:

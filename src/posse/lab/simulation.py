@@ -25,7 +25,7 @@ from posse.bandits import AnyBandit, Bandit, Dataset, Environment, SiteMeans
 from posse.effective_samples import SIGNS
 from posse.families import Model, is_contextual
 from posse.lab import run_ranges as ranges
-from posse.networks import Network
+from posse.networks import AwakeLinks, Network
 from posse.randomness import FloatArray, create_generator
 from posse.serialization import encode
 from posse.validation import validate_choice, validate_integer
@@ -184,6 +184,11 @@ class Simulation:
         return is_contextual(self.model)
 
     @property
+    def cuts_off_sleepers(self) -> bool:
+        """Whether agents that do not play are cut off from the network."""
+        return self.activity is not None and not self.activity.relays
+
+    @property
     def uncharged_rounds(self) -> int:
         """The number of initial rounds whose regret is not charged (`charge_initial=False`)."""
         uncharged = getattr(self.algorithm, "uncharged_rounds", lambda n_arms: 0)
@@ -196,9 +201,17 @@ class Simulation:
             n_arms=self.bandit.n_arms,
             horizon=self.horizon,
             family=self.bandit.family,
-            network=self.network,
+            network=self._problem_network,
             n_runs=n_runs,
         )
+
+    @cached_property
+    def _problem_network(self) -> Network:
+        """The network as algorithms know it: where sleepers are cut off, its links come and go."""
+        if not self.cuts_off_sleepers:
+            return self.network
+        dynamics: Any = AwakeLinks(self.network.dynamics)
+        return dataclasses.replace(self.network, dynamics=dynamics)
 
     def with_graph_of(self, run: int) -> Simulation:
         """The same simulation on the graph that one run draws, where graphs are random."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from posse import algorithms, policies
-from posse.activity import Activity
+from posse.activity import Activity, copies_beliefs
 from posse.algorithms import (
     ALGORITHMS,
     CONTEXTUAL,
@@ -30,6 +30,7 @@ from posse.algorithms import (
     PartialPooling,
     PushSum,
     TimedAlgorithm,
+    Tree,
 )
 from posse.bandits import (
     DELAYS,
@@ -61,7 +62,7 @@ from posse.lab.simulation import (
     count_numbers_per_run,
     resolve_model,
 )
-from posse.networks import Network, is_user_defined
+from posse.networks import Gossip, Network, is_user_defined
 from posse.policies import POLICIES
 from posse.randomness import create_generator
 from posse.serialization.encode import find_repr_only
@@ -355,8 +356,18 @@ def check_idle(
             "use Decentralized, Isolated, Centralized, Flooding, Tree or PushSum"
         )
     _check_overrides(label, algorithm, "where agents sleep")
-    if not activity.relays:
-        raise ValueError("activity: relays=False is not played yet: use relays=True")
+    if copies_beliefs(activity) and not isinstance(algorithm, Decentralized):
+        raise ValueError(
+            f"activity: copies is for Decentralized, and {label} is {kind}, which counts every "
+            "observation once: use copies=False"
+        )
+    if not activity.relays and network.is_directed:
+        raise ValueError(
+            f"activity: relays=False needs links in both directions, and {network.graph} is "
+            "directed: use relays=True"
+        )
+    if not activity.relays and isinstance(algorithm, Tree) and isinstance(network.dynamics, Gossip):
+        raise ValueError(f"activity: {label} is Tree, which cannot play under gossip")
     if "signs" in keep:
         raise ValueError("keep: signs are not kept where agents sleep: drop activity or signs")
     if "messages" in keep and isinstance(algorithm, Centralized | Flooding):

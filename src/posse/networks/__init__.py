@@ -8,6 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from posse.networks import graphs, serialization
+from posse.networks.awake_links import AwakeLinks as AwakeLinks
+from posse.networks.awake_links import cut_off_sleepers as cut_off_sleepers
+from posse.networks.awake_links import is_by_max_degree as is_by_max_degree
 from posse.networks.describe import describe_cost as describe_cost
 from posse.networks.describe import describe_mixing as describe_mixing
 from posse.networks.describe import describe_size as describe_size

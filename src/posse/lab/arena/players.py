@@ -153,11 +153,23 @@ def choose_players(names: Iterable[str] | None, kind: str = PLAIN) -> dict[str, 
     return {name: player for name, player in players.items() if name in chosen_names}
 
 
-def build_job(player: Player, instance: Instance, horizon: int, runs: int, seed: int) -> Job:
-    """Build the job of a player on an instance; a ValueError gives the reason if it cannot play."""
+def build_job(
+    player: Player,
+    instance: Instance,
+    horizon: int,
+    runs: int,
+    seed: int,
+    keep_agents: bool = False,
+) -> Job:
+    """Build the job of a player on an instance; a ValueError gives the reason if it cannot play.
+
+    keep_agents: whether to record the regret of each agent
+    """
     algorithm = player.algorithm
     counts_messages = callable(getattr(algorithm, "numbers_sent", None))
-    keep = KEEP_WITH_CONTEXTS if isinstance(instance.bandit, ContextualBandit) else KEEP
+    contextual = isinstance(instance.bandit, ContextualBandit)
+    keep: tuple[str, ...] = KEEP_WITH_CONTEXTS if contextual else KEEP
+    keep = keep if not keep_agents or "agents" in keep else (*keep, "agents")
     job = plan_jobs(
         instance.bandit,
         instance.network,

@@ -16,7 +16,7 @@ from posse.lab.arena.players import REFERENCE, Player, build_job
 from posse.lab.arena.report_data import InstanceRefusal
 from posse.lab.arena.suite import Instance, load_suite
 from posse.lab.jobs import PartStore, StoreUnwritable, WorkersDiffer, WorkersLost, complete_jobs
-from posse.lab.results import Result
+from posse.lab.results import Agents, Result, select_agents
 from posse.lab.simulation import Job
 from posse.lab.simulator import simulate_runs
 
@@ -74,6 +74,7 @@ class Arena:
     players: Mapping[str, Player]
     form: Form
     folder: Path
+    agents: Agents = None  # whose regret is ranked; None: all agents
     jobs: dict[tuple[int, str], Job] = field(default_factory=dict, init=False)
     refusals: dict[tuple[int, str], str] = field(default_factory=dict, init=False)
 
@@ -81,12 +82,20 @@ class Arena:
         # Parts of results are stored as they come, so an interrupted arena loses little.
         self.store = PartStore(self.folder)
         form = self.form
+        self._check_agents()
         for instance in self.instances:
             for player in self.players.values():
                 key = instance.number, player.name
                 # Every job is built before the first is played: a mistake shows at once.
                 try:
-                    job = build_job(player, instance, form.horizon(instance), form.runs, form.seed)
+                    job = build_job(
+                        player,
+                        instance,
+                        form.horizon(instance),
+                        form.runs,
+                        form.seed,
+                        keep_agents=self.agents is not None,
+                    )
                 except ValueError as error:
                     self.refusals[key] = _strip_name(player.name, str(error))
                 else:
@@ -95,6 +104,17 @@ class Arena:
             reasons = {self.refusals.get((i.number, player.name)) for i in self.instances}
             if None not in reasons:
                 raise ValueError(f"{player.name} can play none of the instances: {reasons.pop()}")
+
+    def _check_agents(self) -> None:
+        """Refuse instances that do not have these agents, such as hubs of a cycle."""
+        for instance in self.instances:
+            settings = {"network": instance.network.to_data()}
+            try:
+                select_agents(self.agents, instance.network.n_agents, settings)
+            except ValueError as error:
+                raise ValueError(
+                    f"{error}; leave instance {instance.number} out with --instances"
+                ) from None
 
     @property
     def missing_jobs(self) -> list[tuple[Job, int]]:
@@ -153,7 +173,7 @@ class Arena:
     def load_results(self, instance: Instance) -> dict[str, Result]:
         """Load the results of an instance by player, the runs of this form only."""
         return {
-            name: self.store.load_result(job)
+            name: self.store.load_result(job).of_agents(self.agents)
             for (number, name), job in self.jobs.items()
             if number == instance.number
         }

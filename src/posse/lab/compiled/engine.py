@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.activity import PlayMasks
+from posse.activity import JoinSources, PlayMasks, Shifts
 from posse.algorithms import check_mass, subtract_forced_pulls
 from posse.bandits import NEVER, draw_delays
 from posse.lab.compiled import driver
@@ -47,7 +47,7 @@ from posse.lab.simulation import (
     split_runs,
 )
 from posse.networks import Static
-from posse.randomness import FloatArray, Streams
+from posse.randomness import FloatArray, IntArray, Streams
 
 # Rows of a block that one call of the driver processes: enough to hide the cost of calls through
 # pointers, few enough for the processor's cache.
@@ -58,6 +58,7 @@ BIG_NETWORK = 32_768
 # Kernels that write the merged rows to the other buffer.
 MOVING_KERNELS = (
     "merge_static",
+    "merge_awake",
     "merge_failing",
     "merge_chebyshev",
     "merge_tracking",
@@ -127,6 +128,7 @@ class BlockState:
         self._delay_stream = Streams.for_runs(s.seed, self.runs, "delay") if plan.delayed else None
         regret = self.regret.reshape(-1)
         self.recorded = RegretArrays(self.pulls, self.gaps, s.times, regret, self.charged)
+        self._sources: JoinSources | None = None
         self._masks = None
         if s.activity is not None:
             self._masks = PlayMasks(s.activity, s.seed, self.runs, n_agents)
@@ -176,6 +178,20 @@ class BlockState:
         masks = self._masks.draw_rounds(n_rounds)
         self._n_plays.append(np.einsum("trn->tr", masks, dtype=np.int64))
         return masks.view(np.uint8).reshape(-1)
+
+    def list_joins(self) -> set[int]:
+        """List the rounds in which agents join and copy a belief."""
+        s = self.simulation
+        if not isinstance(s.activity, Shifts) or not s.activity.copies:
+            return set()
+        return {t for t in s.activity.joins if 1 < t <= s.horizon}
+
+    def draw_sources(self, t: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Draw run (0 to R - 1), joiner and source of every copy of round t: (n,) each."""
+        if self._sources is None:
+            s = self.simulation
+            self._sources = JoinSources(s.activity, s.network, s.seed, self.runs)
+        return self._sources.draw_round(t)
 
     def count_plays(self) -> FloatArray:
         """Count how often the average agent has played up to each recorded round: (R, len)."""
@@ -276,7 +292,10 @@ class Engine:
         # the driver returns for the progress bar, and after the rounds that the recorder reads
         starts = set(range(1, horizon + 1, rounds)) | {horizon + 1}
         pauses = {int(t) + 1 for t in self.simulation.times} if recorder.records_rounds else set()
-        for t, following in pairwise(sorted(starts | pauses)):
+        joins = rows.list_joins()
+        for t, following in pairwise(sorted(starts | pauses | joins)):
+            if t in joins:
+                self._copy_beliefs(rows, t)
             rows.begin_rounds(t, following)
             plays = rows.draw_plays(following - t)
             rows.flipped = self.play_rows(
@@ -286,6 +305,20 @@ class Engine:
                 recorder.record_round(following - 1)
             advance(len(runs) * (following - t))
         return rows.to_block(recorder.collect_arrays())
+
+    def _copy_beliefs(self, rows: BlockState, t: int) -> None:
+        """Give the agents that join in round t the beliefs that their neighbours then have.
+
+        The driver merges at the start of the round, and that merge leaves the rows of those who
+        were away as they are.
+        """
+        run, joiner, source = rows.draw_sources(t)
+        merged = self.merge_copy(rows, t)
+        state = rows.other if rows.flipped else rows.state
+        n_agents = self.simulation.network.n_agents
+        width = 2 * self.simulation.bandit.n_arms
+        by_row = state.reshape(-1, width)
+        by_row[run * n_agents + joiner] = merged.reshape(-1, width)[run * n_agents + source]
 
     def merge_copy(self, rows: BlockState, t: int) -> FloatArray:
         """Return a copy of the state after the merge of round t, before any choice."""

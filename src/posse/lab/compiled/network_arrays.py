@@ -14,7 +14,14 @@ from posse.algorithms import delivery_delays
 from posse.lab.compiled.kernels import push_sum, tree
 from posse.lab.compiled.records import NetworkArrays
 from posse.lab.compiled.registry import PUSH_KERNELS, KernelPlan
-from posse.networks import DEFAULT_RULE, LinkFailure, Network, assemble_matrix, spanning_tree
+from posse.networks import (
+    DEFAULT_RULE,
+    LinkFailure,
+    Network,
+    assemble_matrix,
+    is_by_max_degree,
+    spanning_tree,
+)
 
 
 def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
@@ -40,6 +47,8 @@ def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     # the remaining kernels read W as CSR rows
     if plan.merge == "merge_tracking":  # Dist-UCB defines its own weights
         network = network.weighted("metropolis")
+    if plan.merge == "merge_awake" and network.rule not in ("max-degree", "lazy", "metropolis"):
+        network = network.weighted("metropolis")  # see `cut_off_sleepers`
     from scipy.sparse import csr_array
 
     matrix = csr_array(network.weights)
@@ -49,6 +58,8 @@ def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
         # the kernel computes T_n by 2 W/lambda_2, so the factor is part of the weights
         weights = weights * (2 / network.second_eigenvalue)
         constants[0] = plan.stage_length
+    if plan.merge == "merge_awake":
+        constants[:2] = is_by_max_degree(network), 0.5 if network.rule == "lazy" else 1.0
     return NetworkArrays(
         offsets, neighbours, weights, _equal_stretches(offsets, neighbours, weights), constants
     )
@@ -118,6 +129,7 @@ def _tree_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     n_words = 8
     constants[:3] = *plan.prior, plan.rate
     constants[tree.FADING] = plan.fading
+    constants[tree.CUTS_OFF] = plan.cuts_off_sleepers
     if isinstance(dynamics, LinkFailure):
         constants[3] = dynamics.p
         # a link (i, j) as one number i N + j, to look it up among the sorted links of the tree

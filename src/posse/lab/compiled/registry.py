@@ -222,6 +222,7 @@ class KernelPlan:
     counts_messages: bool = False  # whether messages are counted in the store
     ignores_weights: bool = False  # whether only the links of the network count
     learnt: bool = False  # whether agents estimate N
+    cuts_off_sleepers: bool = False  # whether links work only while both ends are awake
     pooling: tuple[float, ...] = ()  # the constants of `kernels.pooling`
 
 
@@ -258,6 +259,10 @@ def missing_kernel(simulation: Simulation) -> str | None:
         return f"policy {type(algorithm.policy).__name__}"
     if posterior_kernel(type(simulation.model)) is None:
         return f"family {type(simulation.model).__name__}"
+    if simulation.cuts_off_sleepers:
+        lacking = _missing_awake_kernel(simulation)
+        if lacking:
+            return lacking
     # these kernels store one reward for each agent and round
     if simulation.bandit.delay is not None and isinstance(
         algorithm, algorithms.Flooding | algorithms.Tree
@@ -273,6 +278,21 @@ def missing_kernel(simulation: Simulation) -> str | None:
             return "Tree under gossip"  # the reference engine refuses it as well
         if "messages" in simulation.keep and not isinstance(simulation.network.dynamics, Static):
             return "keep='messages' of Tree where links fail"
+    return None
+
+
+def _missing_awake_kernel(simulation: Simulation) -> str | None:
+    """Name the part without a kernel where sleepers are cut off from the network."""
+    algorithm: Any = simulation.algorithm
+    if "messages" in simulation.keep:
+        return "keep='messages' with relays=False"
+    if simulation.bandit.delay is not None:
+        return "delay with relays=False"
+    if isinstance(algorithm, algorithms.Flooding | algorithms.PushSum):
+        return f"{type(algorithm).__name__} with relays=False"
+    merges = isinstance(algorithm, algorithms.Decentralized)
+    if merges and not isinstance(simulation.network.dynamics, Static):
+        return "relays=False on a network that changes"
     return None
 
 
@@ -330,6 +350,8 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
     elif isinstance(algorithm, algorithms.Tree):  # own evidence, and both directions of a link
         merge = "merge_tree"
         store = 6 * simulation.bandit.n_arms
+    elif simulation.cuts_off_sleepers:
+        merge = "merge_awake"
     elif merge == "merge_static" and network.is_uniform:
         # a complete graph averages N rows: one shared row with every observation at rate / N
         merge = "merge_nothing"
@@ -349,6 +371,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         "store_width": store,
         "ignores_weights": ignores_weights,
         "learnt": getattr(algorithm, "learning_rate", None) == "learnt",
+        "cuts_off_sleepers": simulation.cuts_off_sleepers,
         "pooling": _pooling_constants(algorithm, model) if merge == "merge_pooling" else (),
     }
 

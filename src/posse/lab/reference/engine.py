@@ -6,13 +6,15 @@ The compiled engine must agree with it in law, though not in bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from posse.activity import copies_beliefs
 from posse.algorithms import IDLE, Problem
-from posse.lab.reference.environment import BlockEnvironment, DelayedRewards
+from posse.lab.reference.environment import BeliefCopies, BlockEnvironment, DelayedRewards
 from posse.lab.reference.recorder import Recorder
 from posse.lab.simulation import (
     Advance,
@@ -26,25 +28,39 @@ from posse.randomness import Streams
 
 # Arrays of about this many numbers stay in the processor's second-level cache.
 _BLOCK_ELEMENTS = 32_768
+# From this many evaluations of beliefs at contexts on, a kernel saves more time than it costs.
+COMPILED_FROM = 200_000
 
 
 def simulate_block(
-    simulation: Simulation, runs: Sequence[int], advance: Advance, rounds: int | None = None
+    simulation: Simulation,
+    runs: Sequence[int],
+    advance: Advance,
+    rounds: int | None = None,
+    compiled: bool = False,
 ) -> Block:
     """Play some runs side by side; run r is the same in whatever block it is played.
 
     rounds: the number of rounds, if not all up to the horizon
+    compiled: whether a kernel evaluates beliefs at contexts, equal in bits
     """
     s = simulation
     problem = s.build_problem(len(runs))
     environment = BlockEnvironment(s, runs)
     to_policy = Streams.for_runs(s.seed, runs, "policy")
 
-    state = s.algorithm.init(problem)
+    state: Any = s.algorithm.init(problem)
+    if compiled and hasattr(
+        state, "family"
+    ):  # imported here because numba takes a second to import
+        from posse.lab.compiled.context_beliefs import compile_family
+
+        state = replace(state, family=compile_family(state.family))
     recorder = Recorder(s, problem, runs, environment.world, state)
     # a reward may come late, or not at all because its agent does not play
     every_reward = s.bandit.delay is None and s.activity is None
     delayed = None if every_reward else DelayedRewards(s, runs)
+    copies = BeliefCopies(s, runs) if copies_beliefs(s.activity) else None
     algorithm: Any = s.algorithm  # validated: it has the optional methods that it needs
     # `prepare` is optional: it starts a round, as the messages of GosInE do.
     prepare = getattr(algorithm, "prepare", None)
@@ -52,11 +68,13 @@ def simulate_block(
         try:
             contexts = environment.begin_round(t)
             plays = environment.draw_plays()
+            if copies is not None and t > 1:
+                state = copies.copy_beliefs(state, t)
             context_arguments = {"contexts": contexts} if s.reads_contexts else {}
             state = prepare(state, t, to_policy) if prepare else state
             chosen = algorithm.choose(state, t, to_policy, **context_arguments)
             arms = _validate_arms(algorithm, chosen, problem, runs)  # (R, N)
-            cells, rewards, weights = environment.play_round(t, arms)
+            cells, rewards, weights = environment.play_round(t, arms, plays)
             # Agents choose, then observe, then exchange messages by W(t): a round of Algorithm 1.
             if delayed is None:
                 state = algorithm.learn(state, arms, rewards, weights, **context_arguments)
@@ -108,8 +126,10 @@ def split_into_blocks(simulation: Simulation, runs: range) -> list[range]:
 
 def run(simulation: Simulation, runs: range, threads: int, advance: Advance) -> Block:
     """Play runs in blocks on some threads: the interface of an engine."""
+    n_beliefs = len(runs) * simulation.network.n_agents * simulation.bandit.n_arms
+    compiled = simulation.reads_contexts and n_beliefs * simulation.horizon >= COMPILED_FROM
     return play_blocks(
-        lambda block, go_on: simulate_block(simulation, block, go_on),
+        lambda block, go_on: simulate_block(simulation, block, go_on, compiled=compiled),
         split_into_blocks(simulation, runs),
         threads,
         advance,

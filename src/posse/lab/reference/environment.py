@@ -6,6 +6,7 @@ algorithms with one seed face the same environment (common random numbers).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.activity import BoolArray, PlayMasks
+from posse.activity import BoolArray, JoinSources, PlayMasks
 from posse.algorithms import ArrivedRewards
 from posse.bandits import NEVER, draw_delays
 from posse.families import FAMILIES, VARIATIONAL, Grid, get_family_name, is_contextual
 from posse.lab.reference.recorder import first_cells
 from posse.lab.reference.true_means import DatasetWorld, EnvironmentWorld, create_world
 from posse.lab.simulation import Simulation
+from posse.networks import cut_off_sleepers
 from posse.randomness import FloatArray, Streams
 
 
@@ -94,6 +96,7 @@ class BlockEnvironment:
             family: Any = s.bandit.family
             self._draw_rewards = _build_sampler(family.at_mean if is_contextual(family) else family)
         self._first_cell = first_cells(self.world.means)
+        self._simulation = s
         self._masks = None
         if s.activity is not None:
             self._masks = PlayMasks(s.activity, s.seed, runs, s.network.n_agents)
@@ -108,7 +111,7 @@ class BlockEnvironment:
         return self.world.contexts
 
     def play_round(
-        self, t: int, arms: NDArray[np.intp]
+        self, t: int, arms: NDArray[np.intp], plays: BoolArray | None = None
     ) -> tuple[NDArray[np.intp], FloatArray, Any]:
         """Play the arms (R, N) of round t: their cells in the means, rewards (R, N), and W(t)."""
         cells = self._first_cell + arms  # flat indices: faster than take_along_axis, and used twice
@@ -116,7 +119,31 @@ class BlockEnvironment:
             rewards = self.world.pay_rewards(t, arms, cells, self._to_rewards)
         else:
             rewards = self._draw_rewards(self.world.means.take(cells), self._to_rewards)
-        return cells, rewards, self._draw_weights(self._to_network, t)
+        weights: Any = self._draw_weights(self._to_network, t)
+        if plays is not None and self._simulation.cuts_off_sleepers:
+            weights = cut_off_sleepers(self._simulation.network, weights, plays)
+        return cells, rewards, weights
+
+
+class BeliefCopies:
+    """Agents that join take over the belief of a neighbour (`posse.activity.Shifts`, copies)."""
+
+    def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
+        self._sources = JoinSources(simulation.activity, simulation.network, simulation.seed, runs)
+
+    def copy_beliefs(self, state: Any, t: int) -> Any:
+        """Return the state before round t with the beliefs of those who join in it."""
+        run, joiner, source = self._sources.draw_round(t)
+        if len(run) == 0:
+            return state
+        copied = {}
+        for name in ("belief", "unclipped"):  # Algorithm 1 exchanges the second, if there is one
+            values = getattr(state, name)
+            if values is not None:
+                values = values.copy()
+                values[:, run, joiner] = values[:, run, source]
+                copied[name] = values
+        return dataclasses.replace(state, **copied)
 
 
 def _build_sampler(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:

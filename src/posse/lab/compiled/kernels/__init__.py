@@ -5,6 +5,7 @@ Importing this package lists every kernel in `posse.lab.compiled.jit.KERNELS`.
 
 from posse.lab.compiled.kernels import (
     baselines,
+    contexts,
     dist_ucb,
     eager_thompson,
     gosine,
@@ -22,6 +23,7 @@ from posse.lab.compiled.kernels import (
 
 __all__ = [
     "baselines",
+    "contexts",
     "dist_ucb",
     "eager_thompson",
     "gosine",

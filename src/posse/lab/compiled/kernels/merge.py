@@ -11,7 +11,7 @@ from numba import njit, types
 
 from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.philox import NETWORK, U64, next_uniform, open_stream, philox
-from posse.lab.compiled.records import MERGE
+from posse.lab.compiled.records import IDLE, MERGE
 
 # Rows merged in one stretch, few enough to stay in the cache between two passes over them.
 _STRETCH = U64(64)
@@ -114,6 +114,64 @@ def merge_static(
     _merge_rows(
         out, state, offsets, neighbours, weights, links, lo, hi, n_agents, width, True
     )  # fmt: skip
+    return True
+
+
+@kernel(MERGE, seconds=4, **{**FAST_KERNEL, "_nrt": True})  # it allocates
+def merge_awake(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Merge among the agents that played in the last round; the rows of the others stay.
+
+    A link between two agents that are awake has the weight constants[1] / (1 + degree), with the
+    largest degree of the round if constants[0] is not 0 (max-degree weights), else with the larger
+    degree of its two ends (Metropolis weights). Where all are awake, W is the static one.
+    """
+    width = U64(2) * n_arms
+    by_max_degree = constants[0] != 0.0
+    degrees = np.empty(n_agents, np.int64)
+    shifts = np.empty(n_agents + U64(1), np.int64)
+    amounts = np.empty(n_agents + U64(1))
+    for slot in range(lo // n_agents, hi // n_agents):
+        first = slot * n_agents
+        n_awake = U64(0)
+        largest = np.int64(0)
+        for agent in range(U64(0), n_agents):
+            is_awake = arms[first + agent] != IDLE
+            n_awake += U64(is_awake)
+            degree = np.int64(-1)  # the agent is among its own neighbours
+            for e in range(offsets[agent], offsets[agent + U64(1)]):
+                degree += np.int64(arms[np.int64(first + agent) + neighbours[e]] != IDLE)
+            degrees[agent] = degree
+            largest = max(largest, degree if is_awake else np.int64(0))
+        if n_awake == n_agents:
+            end = first + n_agents
+            _merge_rows(
+                out, state, offsets, neighbours, weights, links, first, end, n_agents, width, True
+            )  # fmt: skip
+            continue
+        for agent in range(U64(0), n_agents):
+            row = (first + agent) * width
+            n_links = U64(0)
+            kept = 1.0
+            if arms[first + agent] != IDLE:
+                # without branches, which are unpredictable: an entry not counted is overwritten
+                for e in range(offsets[agent], offsets[agent + U64(1)]):
+                    shift = neighbours[e]
+                    there = np.int64(agent) + shift
+                    degree = max(degrees[agent], degrees[there])
+                    amount = constants[1] / (1.0 + (largest if by_max_degree else degree))
+                    works = (arms[np.int64(first) + there] != IDLE) and shift != 0
+                    shifts[n_links] = shift
+                    amounts[n_links] = amount
+                    n_links += U64(works)
+                    kept -= amount if works else 0.0
+            shifts[n_links] = 0
+            amounts[n_links] = kept
+            add_neighbours(
+                out, row, state, row, width, U64(0), n_links + U64(1), shifts, amounts, width, True
+            )  # fmt: skip
     return True
 
 

@@ -9,9 +9,9 @@ from posse.lab.compiled.kernels.merge import draw_links
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import IDLE, MERGE
 
-# Positions in the constants: the prior, the weight of an observation, the failure probability, and
-# the weight of evidence one round later.
-COUNT, TOTAL, RATE, FAILURE, FADING = range(5)
+# Positions in the constants: the prior, the weight of an observation, the failure probability, the
+# weight of evidence one round later, and whether links work only while both ends are awake.
+COUNT, TOTAL, RATE, FAILURE, FADING, CUTS_OFF = range(6)
 
 
 @vectorised
@@ -58,6 +58,7 @@ def merge_tree(
     n_network = U64(neighbours.size)
     limit = U64(constants[FAILURE] * 4294967296.0)
     rate = constants[RATE]
+    cuts_off = constants[CUTS_OFF] != 0.0
     changed = np.empty(n_network + U64(1), np.uint32)
     for slot in range(lo // n_agents, hi // n_agents):
         first = slot * n_agents
@@ -87,6 +88,8 @@ def merge_tree(
                     continue
             a = (first + U64(links[2 * link])) * width
             b = (first + U64(links[2 * link + 1])) * width
+            if cuts_off and (arms[a // width] == IDLE or arms[b // width] == IDLE):
+                continue
             _exchange_messages(
                 state, a, b, store, messages + U64(link) * U64(2) * width, constants, n_arms
             )
