@@ -31,7 +31,7 @@ def time_by_processor(run) -> float:
 
 
 def world_rows(rounds: int) -> Iterator[Row]:
-    """Half-lives, drift, delays and top-two sampling against the same algorithm without, in turns."""
+    """Half-lives, drift, delays and top-two sampling against dec-TS, in turns."""
     network = posse.networks.cycle(AGENTS)
     for instance, means in draw_instances(3):
         gaussian, bernoulli = posse.Bandit.gaussian(means), posse.Bandit.bernoulli(means)
