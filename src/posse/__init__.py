@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from posse.algorithms import FollowYourLeader as FollowYourLeader
     from posse.algorithms import GosInE as GosInE
     from posse.algorithms import Isolated as Isolated
+    from posse.algorithms import Liars as Liars
     from posse.algorithms import LinUCB as LinUCB
     from posse.algorithms import PartialPooling as PartialPooling
     from posse.algorithms import PushSum as PushSum
@@ -127,6 +128,7 @@ _ORIGIN = {
     "ThompsonSampling": "posse.policies",
     "TopTwo": "posse.policies",
     "Uniform": "posse.policies",
+    "Liars": "posse.algorithms",
     "PushSum": "posse.algorithms",
     "EventTriggered": "posse.algorithms",
     "Tree": "posse.algorithms",

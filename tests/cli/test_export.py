@@ -207,6 +207,8 @@ def test_an_export_goes_on_where_the_last_one_ended(capsys, tmp_path):
 
 
 def test_a_time_that_is_none(capsys, path):
+    for endless in ("nan", "1e400"):
+        assert "--since must be a time" in run(capsys, path, "--since", endless)[2]
     code, out, err = run(capsys, path, "--since", "yesterday")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "--since must be a time such as 2026-11-01" in err

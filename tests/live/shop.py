@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from posse.confidence_sequences import bounded_mean_interval
 from posse.live import Client, Conflict
 
 ARMS = ["red", "green", "blue"]
@@ -18,6 +19,9 @@ WINDOW = 15.0  # seconds
 LARGEST = 512  # the largest amount
 PRIOR = {"alpha": 1, "beta": 19, "sale_shape": 2, "sale_scale": 40}
 METRICS = {"latency": 1024, "refunds": 1}  # the largest value of each
+LATENCY_LIMIT = 300
+REFUNDS_LIMIT = 1.05  # times the end of the control arm's interval
+METRIC_ERROR = 0.05  # of all intervals of one metric together
 ONE = 2**20  # in evidence
 DEFAULT_REWARDS = {"count": 0.0, "wait": 4.0, "reported": None}  # by experiment
 SETTINGS = f"""
@@ -81,6 +85,7 @@ class Books:
 
     def __init__(self, visits):
         self.visits = visits
+        self.sites = sorted({visit.site for visit in visits})
         self.counted = [visit for visit in visits if visit.amount is not None]
 
     def select_evidence(self, arm, site=None):
@@ -90,6 +95,10 @@ class Books:
             for visit in self.counted
             if visit.arm == arm and visit.holdout is not True and site in (None, visit.site)
         ]
+
+    def select_all_evidence(self, site=None):
+        """The visits behind the beliefs of all arms."""
+        return [visit for arm in ARMS for visit in self.select_evidence(arm, site)]
 
     def sum_evidence(self, site=None):
         """What /v1/evidence must say when all windows have closed."""
@@ -118,12 +127,34 @@ class Books:
 
     def average_metric(self, metric, arm):
         """The count and mean of a metric of an arm: of the holdout, too, and of erased visits."""
-        values = [
+        values = self._list_values(metric, arm)
+        return len(values), sum(values) / len(values) if values else None
+
+    def _list_values(self, metric, arm):
+        return [
             visit.metrics[metric]
             for visit in self.visits
             if visit.arm == arm and metric in visit.metrics
         ]
-        return len(values), sum(values) / len(values) if values else None
+
+    def bound_metric(self, metric, arm):
+        """The interval of a metric of an arm, one of as many as there are arms."""
+        values = self._list_values(metric, arm)
+        squares = sum(value**2 for value in values)
+        ends = (0.0, float(METRICS[metric]))
+        error = METRIC_ERROR / len(ARMS)
+        return bounded_mean_interval(len(values), sum(values), squares, ends, error)
+
+    def find_limit(self, metric, arm):
+        """The limit of an arm: of latency a number, of refunds by the control arm's interval."""
+        if metric == "latency":
+            return LATENCY_LIMIT
+        return None if arm == CONTROL else REFUNDS_LIMIT * self.bound_metric(metric, CONTROL)[1]
+
+    def is_breached(self, metric, arm):
+        """Whether the whole interval is beyond the limit."""
+        limit = self.find_limit(metric, arm)
+        return limit is not None and self.bound_metric(metric, arm)[0] > limit
 
 
 class Site:

@@ -12,6 +12,7 @@ import pytest
 
 from posse.live import Unknown
 from posse.live.demo import create_process_sites
+from tests.live.http.page.watching import watch as watch
 from tests.live.loopback import wait_until
 from tests.live.shop import (
     ARMS,
@@ -23,6 +24,7 @@ from tests.live.shop import (
     Site,
     write_tables,
 )
+from tests.live.shop_page import check_page
 
 NAMES = ["berlin", "paris", "rome"]
 VISITS = 60  # of each site before the pause
@@ -30,16 +32,21 @@ PAUSED_VISITS = 12
 VISITORS = [f"u-{number}" for number in range(70)]
 
 
-@pytest.fixture
-def token(tmp_path):
-    file = tmp_path / "operator.token"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("shop")
+
+
+@pytest.fixture(scope="module")
+def token(folder):
+    file = folder / "operator.token"
     file.write_text(secrets.token_hex(32))
     file.chmod(0o600)
     return file
 
 
-@pytest.fixture
-def agents(tmp_path, token):
+@pytest.fixture(scope="module")
+def agents(folder, token):
     common = {
         "network": "shops",
         "tick_seconds": 0.2,
@@ -47,7 +54,7 @@ def agents(tmp_path, token):
         "operator_token": str(token),
     }
     made = create_process_sites(
-        tmp_path, [(0, 1), (1, 2)], [{"name": name, **common} for name in NAMES]
+        folder, [(0, 1), (1, 2)], [{"name": name, **common} for name in NAMES]
     )
     for agent in made:
         agent.file.write_text(agent.file.read_text() + write_tables())
@@ -61,7 +68,7 @@ def agents(tmp_path, token):
         agent.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def shops(agents, token):
     """The sites of each experiment, by its name."""
     with ExitStack() as stack:
@@ -107,8 +114,9 @@ def erase_visitor(sites):
     assert sum(site.client.erase_visitor(erased)["erased"] for site in sites) == count
 
 
-@pytest.mark.long
-def test_every_number_of_three_agents_is_in_the_books_of_the_shop(agents, shops):
+@pytest.fixture(scope="module")
+def played(agents, shops):
+    """The sites of each experiment after all visits, and after the last window has closed."""
     sites = list(itertools.chain(*shops.values()))
 
     def kill_paris():
@@ -138,15 +146,32 @@ def test_every_number_of_three_agents_is_in_the_books_of_the_shop(agents, shops)
     for site in sites:
         site.send_too_late()
     check_the_mix(sites)
-    for three in shops.values():
-        check_books(three)
+    return shops
 
 
-def check_books(sites):
-    """All agents report what is in the books of an experiment."""
+def read_books(sites):
+    """The books of an experiment, once all agents have heard of all visits."""
     books = Books([visit for site in sites for visit in site.visits])
-    counted = sum(len(books.select_evidence(arm)) for arm in ARMS)
+    counted = len(books.select_all_evidence())
     wait_until(lambda: all(site.client.audit()["in_network"] == counted for site in sites))
+    return books
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("experiment", DEFAULT_REWARDS)
+def test_every_number_of_the_pages_is_in_the_books_of_the_shop(played, agents, watch, experiment):
+    books = read_books(played[experiment])
+    for agent, site in zip(agents, played[experiment], strict=True):
+        page = watch(f"{agent.url}/#{experiment}")
+        check_page(page, site, books)
+        page.leave()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("experiment", DEFAULT_REWARDS)
+def test_every_number_of_three_agents_is_in_the_books_of_the_shop(played, experiment):
+    sites = played[experiment]
+    books = read_books(sites)
     for site in sites:
         check_arms(site, books)
         check_measures(site, books)
@@ -210,6 +235,11 @@ def check_measures(site, books):
         count, mean = books.average_metric(metric, arm)
         assert row["decisions"] == count, (metric, arm)
         assert row["mean"] == pytest.approx(mean, rel=1e-12)
+        ends = (row["low"], row["high"])
+        assert ends == pytest.approx(books.bound_metric(metric, arm), rel=1e-6, abs=1e-9)
+        limit = books.find_limit(metric, arm)
+        assert row["limit"] == (None if limit is None else pytest.approx(limit, rel=1e-6))
+        assert row["breached"] == books.is_breached(metric, arm)
 
 
 def check_counters(site, restarted):

@@ -12,6 +12,7 @@ from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.event_triggered import EventTriggered
 from posse.algorithms.flooding import Flooding
 from posse.algorithms.isolated import Isolated
+from posse.algorithms.liars import Liars
 from posse.algorithms.partial_pooling import PartialPooling
 from posse.algorithms.push_sum import LEAST_MASS as LEAST_MASS
 from posse.algorithms.push_sum import PushSum
@@ -87,6 +88,7 @@ __all__ = [
     "FollowYourLeader",
     "GosInE",
     "Isolated",
+    "Liars",
     "LinUCB",
     "PartialPooling",
     "Problem",

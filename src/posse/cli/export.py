@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -88,17 +89,22 @@ def export(
 
 def parse_time(text: str) -> float:
     """Parse a time: seconds since 1970, or a date or time of ISO 8601, in UTC if it has no zone."""
+    refusal = ValueError(
+        f"--since must be a time such as 2026-11-01, 2026-11-01T12:30 or seconds since 1970, "
+        f"got {text!r}"
+    )
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
         pass
+    else:
+        if not math.isfinite(seconds):
+            raise refusal
+        return seconds
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(
-            f"--since must be a time such as 2026-11-01, 2026-11-01T12:30 or seconds since 1970, "
-            f"got {text!r}"
-        ) from None
+        raise refusal from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 

@@ -4,33 +4,33 @@ import { count, short } from "./format.js";
 import { mark } from "./marks.js";
 
 const LOOKS = "The interval may be looked at every day: it holds at every look, in 95 of 100 experiments.";
-const state = (each) => {
-  if (each.mean === null) return ["no values yet", "quiet"];
-  if (each.limit === null) return ["no limit", "quiet"];
-  return each.breached ? ["beyond its limit", "badge bad"] : ["within its limit", "badge good"];
-};
-const meaning = (each) => {
-  if (each.mean === null) return `No value of ${each.metric} was reported for ${isolated(each.arm)} yet.`;
-  if (each.limit === null) return "This metric has no limit in the settings.";
-  return each.breached ? `The whole interval lies beyond the limit: consider pausing ${isolated(each.arm)}. Nothing stops by itself.` : "The interval does not lie beyond the limit as a whole.";
+// A word for a row, its look, and what it means. reference: whether the other arms' limit is computed from this one.
+const judge = (each, reference) => {
+  if (each.mean === null) return ["no values yet", "quiet", `No value of ${each.metric} was reported for ${isolated(each.arm)} yet.`];
+  if (reference) return ["reference", "quiet", `The limit of the other arms is a percentage of ${isolated(each.arm)}, as high or low as its interval allows.`];
+  if (each.limit === null) return ["no limit", "quiet", "This metric has no limit in the settings."];
+  if (each.breached) return ["beyond its limit", "badge bad", `The whole interval lies beyond the limit: consider pausing ${isolated(each.arm)}. Nothing stops by itself.`];
+  if (each.low <= each.limit && each.limit <= each.high) return ["not clear yet", "badge", "The limit lies inside the interval: there are too few visits to say on which side the true mean is."];
+  return ["within its limit", "badge good", "The whole interval lies within the limit."];
 };
 
 // The table of an experiment's metrics, by metric and arm.
 export const guardrailTable = (view) => {
   const arms = Object.keys(view.arms);
-  const head = h("tr", {}, h("th", { scope: "col" }, "metric"), h("th", { scope: "col" }, "arm"),
+  const head = h("tr", {}, h("th", { scope: "col" }, "metric"), h("th", { scope: "col" }, "arm"), h("th", { scope: "col" }, "state"),
     h("th", { scope: "col", class: "num", tip: "The mean over visits with this arm for which the metric was reported, at all sites." }, "mean"),
     h("th", { scope: "col", class: "num", tip: `Where the true mean lies. ${LOOKS}` }, "between"),
     h("th", { scope: "col", class: "num", tip: "The value that the mean should not cross. A limit in percent is computed from the control arm." }, "limit"),
-    h("th", { scope: "col", class: "num narrow-hide", tip: "Visits for which the metric was reported." }, "visits"), h("th", { scope: "col" }, "state"));
+    h("th", { scope: "col", class: "num narrow-hide", tip: "Visits for which the metric was reported, with those of visitors who always get the control arm." }, "visits"));
   return h("table", { class: "guards tall", "data-grid": true }, h("caption", { class: "sr" }, "Metrics and their limits"), h("thead", {}, head),
     h("tbody", {}, ...view.guardrails.map((each) => {
-      const [word, look] = state(each);
+      const limited = view.guardrails.some((other) => other.metric === each.metric && other.limit !== null);
+      const [word, look, meaning] = judge(each, each.limit === null && limited);
       const range = each.low === null || each.high === null ? "–" : `${short(each.low)} and ${short(each.high)}`;
       return h("tr", { "data-key": `${each.metric} ${each.arm}` }, h("th", { scope: "row" }, each.metric),
         h("td", {}, h("span", { class: "row" }, arms.includes(each.arm) ? mark(arms.indexOf(each.arm)) : null, bdi(each.arm))),
+        h("td", {}, h("span", { class: look, tip: meaning }, word)),
         h("td", { class: "num" }, each.mean === null ? "–" : short(each.mean)), h("td", { class: "num" }, range),
-        h("td", { class: "num" }, each.limit === null ? "–" : short(each.limit)), h("td", { class: "num narrow-hide" }, count(each.decisions)),
-        h("td", {}, h("span", { class: look, tip: meaning(each) }, word)));
+        h("td", { class: "num" }, each.limit === null || each.mean === null ? "–" : short(each.limit)), h("td", { class: "num narrow-hide" }, count(each.decisions)));
     })));
 };

@@ -40,7 +40,8 @@ const ENOUGH = 30; // visits
 export const gone = (view) => Object.entries(view.network.agents).filter(([, each]) => each.state === "down" || each.state === "silent");
 export const reached = (view) => Object.values(view.network.agents).filter((each) => each.state === "here" || each.state === "up").length;
 
-const likely = (p) => (p > 0.99 ? "Very likely the best" : p > 0.9 ? "Likely the best" : p > 0.6 ? "Perhaps the best" : "Not clear yet");
+const UNCLEAR = "Not clear yet";
+const likely = (p) => (p > 0.99 ? "Very likely the best" : p > 0.9 ? "Likely the best" : p > 0.6 ? "Perhaps the best" : UNCLEAR);
 
 const judged = (view, leader) => {
   const { verdict, experiment, agent } = view;
@@ -55,7 +56,8 @@ const judged = (view, leader) => {
   if (verdict.verdict === "good-enough") return [" ", said("Good enough", `${verdict.sentence}.`), `: ${percent(verdict.probability_best ?? 0, 0)} likely the best, and it probably loses less than your tolerance; not proven.`];
   const far = verdict.evidence === null ? "" : ` (${part(verdict)})`;
   const tip = verdict.evidence === null ? verdict.sentence : `Evidence ${nats(verdict.evidence)}; a winner needs ${nats(verdict.needed)}, and is ${odds}.`;
-  return [` ${chance}, not yet proven: `, said(`keep going${far}`, tip), "."];
+  const known = chance === UNCLEAR ? chance : `${chance}, not yet proven`;
+  return [` ${known}: `, said(`keep going${far}`, tip), "."];
 };
 
 const absent = (view) => {
@@ -84,7 +86,8 @@ const ran = (view) => {
   if (!start) return "";
   const visits = audit ? audit.in_network : experiment.decisions;
   const known = start.exact ? "The first agent that knows of it began to record then." : "This agent recorded its first numbers then, and there were visits before.";
-  const where = audit ? "Visits at all sites, open ones included." : "Visits at this agent since its start: old visits fade with the half-life.";
+  const held = view.uplift ? ` Visits of the ${percent(view.uplift.holdout, 0)} of visitors who always get ${isolated(view.uplift.control_arm)} are not among them.` : "";
+  const where = audit ? `Visits at all sites, open ones included.${held}` : "Visits at this agent since its start: old visits fade with the half-life.";
   return [said(`Running since ${start.exact ? "" : "at least "}${stamp(start.since)} UTC`, known), ` (${duration(now - start.since)}), `, said(plural(visits, "visit"), where), `${audit ? "" : " here since its start"}. `];
 };
 
@@ -231,7 +234,7 @@ export const notes = (view) => {
     const advice = view.experiment.sites.read === "alike" ? ["Numbers over all sites mix the two; ", h("code", {}, 'sites = "differ"'), " gives every site its own."] : ["Partial pooling weighs the evidence of other sites."];
     made.push(note("partly", "Site differs", bdi(each.site), `: ${unit.value(here)} ${unit.of} with `, bdi(each.arm), `, elsewhere ${unit.value(each.elsewhere)}. `, made.some((one) => one.textContent.startsWith("Site differs")) ? "" : advice));
   }
-  for (const each of (view.guardrails ?? []).filter((one) => one.breached)) made.push(note("bad", "Limit", `${capital(each.sentence)}.`));
+  for (const each of (view.guardrails ?? []).filter((one) => one.breached)) made.push(note("bad", "Guardrail", `${capital(each.sentence.split(": consider")[0])}. `, ...paused.includes(each.arm) ? [bdi(each.arm), " is paused."] : ["Consider pausing it: ", h("code", {}, `posse pause ${each.arm}`), "."]));
   const apart = balance(view.audit);
   if (apart > 0) made.push(note("partly", `${whole(apart)} apart`, `Neighbours hold ${plural(apart, "decision")} of this agent that its disk had lost: the store was restored from a copy, or is new. Nothing is missing; decisions that were open in the copy are superseded.`));
   if (apart < 0) made.push(note("bad", `${whole(-apart)} apart`, `${plural(-apart, "decision")} that this agent counted are missing in its evidence: see its log.`));

@@ -178,7 +178,7 @@ def test_the_report_is_one_page_with_everything(sweep, tmp_path, monkeypatch):
     assert path == tmp_path / "report" / "index.html"
     assert "Rings &lt;and&gt; others" in text
     assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
-    assert set(re.findall(r'id="([a-z]+)"', text)) >= {"regret", "maps", "curves", "cells"}
+    assert set(re.findall(r'id="([a-z]+)"', text)) >= {"regret", "best", "maps", "curves", "cells"}
     for name in re.findall(r'href="((?!#|data:)[^"]+)"', text):
         assert (path.parent / name).stat().st_size > 0
     assert text.count("data:image/png;base64,") == 2
@@ -187,7 +187,9 @@ def test_the_report_is_one_page_with_everything(sweep, tmp_path, monkeypatch):
     assert "11 more are left out here; sweep[cell].plot() draws them." in text
     written = pd.read_csv(path.parent / "table.csv")
     pd.testing.assert_frame_equal(written, sweep.table())
-    assert text.count("<tr>") == 1 + len(written)
+    # a row for each cell and algorithm, and in the table of the best one for each cell
+    assert text.count("<tr>") == 2 + len(written) + len(written) // 2
+    assert "not told from it by paired t tests" in text
     monkeypatch.setattr(page, "write_page", lambda made, folder: folder / "index.html")
     assert sweep.report() == sweep.folder / "index.html"
 
@@ -295,11 +297,10 @@ def test_an_unnamed_paired_list_has_the_labels_of_the_key_that_distinguishes(tmp
 
 def test_columns_and_the_algorithms_of_a_heat_map_share_one_scale(sweep):
     drawn = sweep.heat_map(x="algorithm", y=AGENTS, row=FAMILY, column=RATE)
-    assert [axes.get_title() for axes in drawn] == [
-        f"graph = {graph}, learning_rate = {rate}"
-        for graph in ("cycle", "complete")
-        for rate in (1, 3)
-    ]
+    titles = ["learning_rate = 1", "learning_rate = 3", "", ""]  # the first row names the columns
+    assert [axes.get_title() for axes in drawn] == titles
+    rows = ["graph = cycle\nagents", "", "graph = complete\nagents", ""]
+    assert [axes.get_ylabel() for axes in drawn] == rows
     assert len({axes.images[0].get_clim() for axes in drawn}) == 1
     regrets = sweep.table()["regret"]
     assert drawn[0].images[0].get_clim() == (regrets.min(), regrets.max())
@@ -311,9 +312,7 @@ def test_columns_and_the_algorithms_of_a_heat_map_share_one_scale(sweep):
             ]
             assert shown[line, column] == regret
     drawn = sweep.plot(x=AGENTS, hue=RATE, row=FAMILY, column="algorithm")
-    assert [axes.get_title() for axes in drawn[:2]] == [
-        "graph = cycle, dec-TS",
-        "graph = cycle, alone",
-    ]
+    assert [axes.get_title() for axes in drawn] == ["dec-TS", "alone", "", ""]
+    assert drawn[2].get_ylabel() == "graph = complete\nfinal regret per agent"
     rows = of(sweep, algorithm="alone", **{FAMILY: "complete", RATE: 3}).sort_values(AGENTS)
     np.testing.assert_array_equal(drawn[3].lines[1].get_ydata(), rows["regret"])

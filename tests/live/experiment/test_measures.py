@@ -237,9 +237,26 @@ def test_a_limit_is_breached_when_the_whole_interval_is_beyond_it(make):
     )
     site.experiment.recorder.record_minute(site.now + 100)
     site.experiment.recorder.record_minute(site.now + 200)
-    events = [e.text for e in site.store.events.read_kind("guardrail")]
-    assert len(events) == 3
-    assert any("posse pause green" in text for text in events)
+    events = sorted(e.text for e in site.store.events.read_kind("guardrail"))
+    wanted = [("clicks", "red"), ("errors", "green"), ("latency", "green")]
+    assert events == [f"{metric} of {arm} is beyond its limit" for metric, arm in wanted]
+
+
+def test_a_limit_that_is_crossed_again_is_one_event_a_day(make):
+    site = make(RewardWindow(), Measures("red", None, (LATENCY,)))
+    for number in range(300):
+        site.experiment.decide(f"d{number}", ["green"])
+        site.experiment.measure(f"d{number}", {"latency": 1000})
+    recorder = site.experiment.recorder
+    for hours in (0, 1, 2, 30):
+        site.now += hours * 3600
+        site.experiment.set_arms(["red", "blue"])  # so green is not beyond its limit any more
+        recorder.record_minute(site.now)
+        site.experiment.set_arms(["red", "green"])
+        recorder.record_minute(site.now + 60)
+    times = [event.time for event in site.store.events.read_kind("guardrail")]
+    assert len(times) == 2
+    assert times[1] - times[0] > 86_400
 
 
 def test_side_rows_cost_nothing_where_nothing_is_measured(make):

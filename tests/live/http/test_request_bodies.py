@@ -79,6 +79,21 @@ def test_both_ways_agree(kind, value):
         (DecisionRequest, b'{"allowed": [""]}', "allowed.0 must have at least 1 character"),
         (DecisionRequest, b'{"decision": "a/b"}', "decision must be 1 to 200 letters"),
         (models.RewardsRequest, b'{"rewards": 3}', "rewards must be a list"),
+        (
+            models.MetricsRequest,
+            b'{"metrics": {"a": 1, "b": "fast"}}',
+            "every value of metrics must be a number",
+        ),
+        (
+            models.MetricsRequest,
+            b'{"metrics": {%s}}' % b", ".join(b'"m%d": 1' % number for number in range(101)),
+            "metrics must have at most 100 fields",
+        ),
+        (
+            models.ArmRequest,
+            b'{"arm": "red", "by": "A\\nB"}',
+            "by must be one line without control characters",
+        ),
         (models.StepsRequest, b'{"decide": 3}', "decide must be a JSON object or a list or null"),
     ],
 )

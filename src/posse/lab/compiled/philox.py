@@ -101,12 +101,12 @@ def log(x):
 
 @njit(inline="always")
 def exp(x):
-    """Compute the exponential of a number up to 700 without branches; below -700 it is nearly 0.
+    """Compute the exponential of a number up to 700 without branches, to 1e-15.
 
-    x = k log 2 + r with |r| <= log(2)/2, then 2^k times the Taylor series of exp r, whose
-    remainder is below 2e-16.
+    x/2 = k log 2 + r with |r| <= log(2)/2, then 2^k times the Taylor series of exp r, whose
+    remainder is below 2e-16. Its square underflows gradually, as it should.
     """
-    x = max(x, -700.0)
+    x = max(0.5 * x, -700.0)
     shifted = x * 1.4426950408889634 + 6755399441055744.0
     k = shifted - 6755399441055744.0
     r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10
@@ -115,7 +115,8 @@ def exp(x):
     low = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * middle)))
     series = 1.0 + r * (1.0 + r * low)
     # the low bits of `shifted` are k: added to the exponent
-    return as_float(as_bits(series) + (as_bits(shifted) << U64(52)))
+    root = as_float(as_bits(series) + (as_bits(shifted) << U64(52)))
+    return root * root
 
 
 @njit(inline="always")

@@ -263,14 +263,12 @@ def draw_plot(
         for axes, facet in zip(figure_axes, facets, strict=True)
     ]
     for axes, (i, j), lines in zip(figure_axes, facets, curves, strict=True):
-        axes.set_ylabel(_REGRET if j == 0 else "")
+        axes.set_ylabel(_label_row(layout, i, _REGRET, len(columns)) if j == 0 else "")
         if log is not None:
             axes.set_yscale("log", nonpositive="clip")
             _write_plainly(axes.yaxis)
         axes.set_ylim(bottom=bottom)
-        # What all axes share is the title of the figure where there are several columns.
-        title = _title_facet(layout, {"row": i, "column": j}, "" if len(columns) > 1 else None)
-        if title:
+        if title := _title_facet(layout, i, j, None):
             axes.set_title(title, parse_math=False)
         if len(columns) == 1:
             _name_curves(axes, lines, layout.by_role["hue"], layout.by_role["x"])
@@ -316,27 +314,44 @@ def draw_heat_map(
             labels = layout.list_labels(role)
             set_ticks(range(len(labels)), list(map(_shorten_label, labels)))
             dimension = layout.by_role[role]
-            set_label("" if dimension is None or not edge else dimension.name, parse_math=False)
+            text = "" if dimension is None or not edge else dimension.name
+            if role == "y" and edge:
+                text = _label_row(layout, i, text, shape[1])
+            set_label(text, parse_math=False)
         _turn_long_labels(axes, layout.list_labels("x"), shape[1])
         single = len(figure_axes) == 1
         default = layout.fixed or str(algorithm or "") if single else ""
-        title = _title_facet(layout, {"row": i, "column": j}, default)
-        axes.set_title(title, parse_math=False)
+        axes.set_title(_title_facet(layout, i, j, default), parse_math=False)
     if len(figure_axes) > 1:
         _title_figure(figure_axes[0], layout.fixed)
     _add_colour_bar(figure_axes, norm)
     return figure_axes
 
 
-def _title_facet(layout: Layout, places: Mapping[str, int], fixed: str | None) -> str:
-    """Write the title of one of several axes: its row, its column, and what is fixed."""
-    parts = []
-    for role, place in places.items():
-        dimension = layout.by_role[role]
-        if dimension is not None:
-            name = "" if dimension.name == ALGORITHM else f"{dimension.name} = "
-            parts.append(f"{name}{_shorten_label(dimension.labels[place])}")
-    return ", ".join(filter(None, [*parts, layout.fixed if fixed is None else fixed]))
+def _describe_place(dimension: ShownDimension | None, place: int) -> str:
+    """Describe a place along a dimension: an algorithm by its name, a value with its key."""
+    if dimension is None:
+        return ""
+    name = "" if dimension.name == ALGORITHM else f"{dimension.name} = "
+    return f"{name}{_shorten_label(dimension.labels[place])}"
+
+
+def _title_facet(layout: Layout, row: int, column: int, fixed: str | None) -> str:
+    """Write the title of one of several axes.
+
+    In a matrix the first row names the columns, and the labels of the y axes name the rows, since
+    a whole title would be wider than its axes. Axes below each other have whole titles.
+    """
+    if layout.by_role["column"] is not None:
+        return _describe_place(layout.by_role["column"], column) if row == 0 else ""
+    fixed = layout.fixed if fixed is None else fixed
+    return ", ".join(filter(None, [_describe_place(layout.by_role["row"], row), fixed]))
+
+
+def _label_row(layout: Layout, row: int, label: str, columns: int) -> str:
+    """Name a row of a matrix of axes above the label of its y axis."""
+    name = _describe_place(layout.by_role["row"], row) if columns > 1 else ""
+    return "\n".join(filter(None, [name, label]))
 
 
 def _title_figure(axes: Axes, text: str) -> None:

@@ -75,10 +75,13 @@ def choose_dimension(sweep: Sweep) -> str:
     ]
     if not several:
         raise ValueError("significance needs two cells or two algorithms to compare")
-    for axis, dimension in several:
-        if any(key.startswith("algorithms") for key in axis.keys):
-            return dimension.name
-    return several[-1][1].name
+    changing = [
+        dimension
+        for axis, dimension in several
+        if any(key.startswith("algorithms") for key in axis.keys)
+    ]
+    # Of several keys that change the algorithms, the one with the most values competes.
+    return max(changing or [several[-1][1]], key=lambda dimension: len(dimension.points)).name
 
 
 def compute_significance(sweep: Sweep, over: str | None) -> Significance:

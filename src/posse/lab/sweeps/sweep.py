@@ -239,8 +239,13 @@ class Sweep:
 
     @property
     def title(self) -> str:
-        """The title of the experiment, or the number of cells."""
-        return self.experiment.title or f"{len(self)} cells"
+        """The title of the experiment, or what is swept."""
+        short = self.grid.short_names()
+        names = [
+            axis.name if axis.title or len(axis.keys) > 1 else short[axis.keys[0]]
+            for axis in self.grid.axes
+        ]
+        return self.experiment.title or f"Regret by {', '.join(names)}"
 
     @property
     def algorithms(self) -> list[str]:
@@ -426,8 +431,8 @@ class Sweep:
     def significance(self, over: str | None = None) -> pd.DataFrame:
         """Compare the values of one key in every cell of the others: the best, and those like it.
 
-        over: the key, or "algorithm"; by default the algorithms if there are several, else the
-              first key that changes them
+        over: the key, or "algorithm"; by default the algorithms if there are several, else
+              the key with the most values that changes them
 
         A row for each problem and value: regret with its standard error, the verdict ("best",
         "not told from the best", "worse", or "too few runs"), the difference to the best (paired

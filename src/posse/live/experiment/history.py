@@ -165,6 +165,7 @@ START = "start"  # the durable record of the time when the experiment started
 MAX_SECONDS_TO_HEAR = 600.0  # all neighbours after the first point, to know whether it is the start
 MINUTE = SCALES["day"].seconds
 HOUR = 3600.0
+DAY = 86_400.0
 MOST_NUMBERS = (
     150_000  # of an answer at most, so that it takes no more than some tens of milliseconds
 )
@@ -374,15 +375,21 @@ class HistoryRecorder:
                 self.note_event("verdict", text)
 
     def _note_breaches(self) -> None:
-        """Log and record every limit that was not breached a minute ago."""
+        """Log and record every limit that is breached, once a day at most.
+
+        An interval that ends near its limit crosses it many times: that is one event, not many.
+        """
         side = self._agent.side
         if side is None or not self._agent.measures.metrics:
             return
         statuses = side.report_metrics(self._agent.arm_names, self._lock)
         breaches = {(s.metric, s.arm): s.sentence for s in statuses if s.breached}
-        for key in breaches.keys() - self._breaches:
-            log.warning("%s", breaches[key])
-            self.note_event("guardrail", breaches[key])
+        for metric, arm in breaches.keys() - self._breaches:
+            text = f"{metric} of {arm} is beyond its limit"
+            earlier = [e.time for e in self._store.events.read_kind("guardrail") if e.text == text]
+            if not earlier or self._clock() - max(earlier) > DAY:
+                log.warning("%s", breaches[metric, arm])
+                self.note_event("guardrail", text)
         self._breaches = set(breaches)
 
     def _write_waiting(self) -> None:

@@ -149,7 +149,7 @@ def _replace_half_characters(text: str) -> str:
 
 _AT = re.compile(r"(.*) - at `(?:key in )?\$([^`]*)`", re.DOTALL)
 _FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
-_SIZE = re.compile(r"Expected `(array|str)` of length ([<>])= (\d+)")
+_SIZE = re.compile(r"Expected `(array|str|object)` of length ([<>])= (\d+)")
 _KIND = re.compile(r"Expected `([a-z |]+)`")
 
 
@@ -168,13 +168,17 @@ def explain_validation_error(message: str, fields: Sequence[str] = ()) -> str:
         advice = f"did you mean {similar[0]!r}?" if similar else "leave it out"
         return f"unknown field {full_name!r}: {advice}"
     full_name = ".".join(path) or "the body"
+    if place.endswith("[...]"):  # some value of an object: msgspec does not say which
+        full_name = f"every value of {'.'.join(path)}"
+    if repr(models.NOTE) in problem:
+        return f"{full_name} must be one line without control characters"
     if "matching regex" in problem:
         return (
             f"{full_name} must be 1 to 200 letters, digits or ._~:@=+- and begin with a letter, a "
             "digit, _ or -"
         )
     if size := _SIZE.match(problem):
-        thing = "item" if size[1] == "array" else "character"
+        thing = {"array": "item", "object": "field", "str": "character"}[size[1]]
         thing += "" if size[3] == "1" else "s"
         return f"{full_name} must have at {'least' if size[2] == '>' else 'most'} {size[3]} {thing}"
     if kind := _KIND.match(problem):

@@ -1,9 +1,9 @@
-"""The page of a sweep: figures along its keys, heat maps, curves, and a table of every cell."""
+"""The page of a sweep: the best, figures along its keys, heat maps, curves, every cell."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,15 @@ from posse.lab.report.document import (
 )
 from posse.lab.report.html import CellContent, Html, TableCell, render_element, render_table
 from posse.lab.report.scoreboard import ScoreRow
-from posse.lab.sweeps import ALGORITHM, Dimension, describe_cell, draw_plot, list_dimensions
+from posse.lab.sweeps import (
+    ALGORITHM,
+    Dimension,
+    choose_dimension,
+    compute_significance,
+    describe_cell,
+    draw_plot,
+    list_dimensions,
+)
 from posse.serialization.encode import collect_versions
 
 if TYPE_CHECKING:
@@ -33,6 +41,8 @@ if TYPE_CHECKING:
 PAGE = "index.html"
 # More figures than this make a page that nobody reads and that is slow to open.
 MOST_FIGURES = 12
+MOST_COLUMNS = 4  # plots side by side
+MOST_ROWS = 40  # of a table that is not folded
 _DOTS_PER_INCH = 100  # dots of a figure inside the page
 
 
@@ -43,6 +53,7 @@ def write_page(sweep: Sweep, folder: Path) -> Path:
     curves_section, charts = _render_curves(sweep, folder)
     sections = [
         _render_regret(sweep, folder),
+        *_render_best(sweep),
         *_render_heat_maps(sweep, folder),
         curves_section,
         _render_cells(sweep),
@@ -72,73 +83,150 @@ def _render_summary(sweep: Sweep) -> Html:
     )
 
 
-def _render_regret(sweep: Sweep, folder: Path) -> Section:
-    """Render final regret along the first key with several values; the next keys are hue and row.
+def _render_best(sweep: Sweep) -> Iterator[Section]:
+    """Render regrets as a matrix: a row for each problem, the best and those like it in bold."""
+    if len(sweep) * len(sweep.algorithms) < 2:
+        return
+    try:
+        contests = compute_significance(sweep, None)
+    except ValueError:  # such as cells of different runs, which cannot be paired
+        return
+    if not contests.pairs:
+        return
+    names = list(contests.contests[0].problem)
+    headers = [*(names or ["Problem"]), *map(str, contests.labels)]
+    rows: list[list[CellContent]] = []
+    for contest in contests.contests:
+        cells: list[CellContent] = [_label_cell(value) for value in contest.problem.values()]
+        by_label = {competitor.label: competitor for competitor in contest.competitors}
+        for label in contests.labels:
+            competitor = by_label.get(label)
+            if competitor is None:
+                cells.append(TableCell(None))
+                continue
+            mean, error, *_ = competitor.regret
+            text = formats.format_number(mean, 3)
+            if error > 0:
+                text += f" ± {formats.format_number(error, 2)}"
+            shown = render_element("strong", text) if competitor.is_leading else text
+            cells.append(TableCell(shown, mean))
+        rows.append(cells if names else ["all", *cells])
+    note = (
+        f"Regret with its standard error, by {contests.over}. Bold: the best of its row, and those "
+        "not told from it by paired t tests (Holm's correction over all "
+        f"{contests.pairs:,} pairs of the sweep, 5%)."
+    )
+    table = render_table("The best", headers, rows, heading=False, sortable=True)
+    if len(rows) > MOST_ROWS:
+        table = fold_content(f"All {len(rows):,} rows", table)
+    yield Section("best", "The best, and those like it", [note, table], link="The best")
 
-    Where there are several algorithms, these are the hue.
-    """
-    several = _sort_axes(sweep)
-    # Several algorithms are the hue themselves, so one key less fits into a figure.
-    used = 2 if len(sweep.algorithms) > 1 else 3
-    x, *other_axes = (_axis_name(several, number) for number in range(used))
-    hue, row = (None, *other_axes) if len(other_axes) == 1 else other_axes
+
+def _render_regret(sweep: Sweep, folder: Path) -> Section:
+    """Render final regret in as few figures as show every cell: x, hue, column and row."""
+    roles = _assign_roles(sweep)
     parts: list[str] = [
         "Regret per agent at the horizon, averaged over runs and agents, with its 95% interval."
     ]
-    choices = list(_combine_labels(several[used:]))
+    choices = list(_combine_labels(_find_unused(sweep, roles)))
     for number, where in enumerate(choices[:MOST_FIGURES]):
         parts.append(
             _save_figure(
                 folder,
                 f"regret-{number}" if len(choices) > 1 else "regret",
-                draw_plot(sweep, x, hue, row, where),
-                f"Final regret against {x}",
+                draw_plot(
+                    sweep, roles.get("x"), roles.get("hue"), roles.get("row"), where,
+                    roles.get("column"),
+                ),
+                f"Final regret against {roles.get('x')}",
                 describe_cell(where),
             )
-        )
-    parts += _note_omitted(len(choices), "sweep.plot(x=, hue=, row=, where=)")
+        )  # fmt: skip
+    parts += _note_omitted(len(choices), "sweep.plot(x=, hue=, row=, column=, where=)")
     return Section("regret", "Final regret", parts)
 
 
-def _render_heat_maps(sweep: Sweep, folder: Path) -> Iterator[Section]:
-    """Render a heat map for each algorithm over the first two keys with several values."""
-    several = _sort_axes(sweep)
-    if len(several) < 2 or min(len(axis.points) for axis in several[:2]) < 2:
-        return
-    x = several[0].name
-    y = several[1].name
-    parts: list[str] = [
-        "Each map has colours of its own, from its lowest value to its highest: where these are "
-        "close, colours show noise. The table below has the intervals."
+def _assign_roles(sweep: Sweep) -> dict[str, str]:
+    """Give every dimension of several values a role of a figure, as long as there are roles.
+
+    Numbers go along x, since curves show how regret depends on them; what is compared is the hue;
+    of the others the one with the fewest values is side by side, for there is little width.
+    """
+    dimensions = list_dimensions(sweep)
+    several = [dimension for dimension in dimensions if len(dimension.points) > 1]
+    if not several:
+        return {"x": dimensions[0].name}
+    hue = choose_dimension(sweep)
+    others = [dimension for dimension in several if dimension.name != hue]
+    if not others:
+        return {"x": hue} if hue != ALGORITHM else {"x": dimensions[0].name, "hue": hue}
+    numeric = [
+        dimension
+        for dimension in others
+        if all(isinstance(label, int | float) for label in dimension.labels[dimension.name])
     ]
-    choices = [(name, where) for name in sweep.algorithms for where in _combine_labels(several[2:])]
-    for number, (name, where) in enumerate(choices[:MOST_FIGURES]):
+    x = (numeric or others)[0].name
+    rest = sorted(
+        (dimension for dimension in others if dimension.name != x),
+        key=lambda dimension: len(dimension.points),
+    )
+    roles = {"x": x, "hue": hue}
+    for role, dimension in zip(("column", "row"), rest, strict=False):
+        # More plots side by side than this would be too narrow to read.
+        fits = role == "row" or len(dimension.points) <= MOST_COLUMNS
+        roles[role if fits or "row" in roles else "row"] = dimension.name
+    return roles
+
+
+def _find_unused(sweep: Sweep, roles: Mapping[str, str]) -> list[Dimension]:
+    """Find the dimensions without a role, of which a figure shows one value."""
+    return [
+        dimension for dimension in list_dimensions(sweep) if dimension.name not in roles.values()
+    ]
+
+
+def _render_heat_maps(sweep: Sweep, folder: Path) -> Iterator[Section]:
+    """Render all maps of two dimensions as a matrix on one scale of colours."""
+    roles = _assign_roles(sweep)
+    if "hue" not in roles or len(list_dimensions(sweep)) < 2:
+        return
+    x = roles["hue"]
+    y = roles["x"]
+    points = {dimension.name: len(dimension.points) for dimension in list_dimensions(sweep)}
+    if min(points[x], points[y]) < 2:
+        return
+    parts: list[str] = [
+        "All maps of a figure have one scale of colours: where values are close, colours show "
+        "noise. The tables have the intervals."
+    ]
+    choices = list(_combine_labels(_find_unused(sweep, roles)))
+    for number, where in enumerate(choices[:MOST_FIGURES]):
         parts.append(
             _save_figure(
                 folder,
                 f"heat-{number}",
-                sweep.heat_map(x, y, name, where=where),
-                f"Final regret of {name} over {x} and {y}",
-                describe_cell({ALGORITHM: name, **where}),
+                sweep.heat_map(x, y, row=roles.get("row"), column=roles.get("column"), where=where),
+                f"Final regret over {x} and {y}",
+                describe_cell(where),
             )
         )
-    parts += _note_omitted(len(choices), "sweep.heat_map(x=, y=, algorithm=, where=)")
+    parts += _note_omitted(len(choices), "sweep.heat_map(x=, y=, row=, column=, where=)")
     yield Section("maps", "Heat maps", parts)
 
 
 def _render_curves(sweep: Sweep, folder: Path) -> tuple[Section, list[Chart]]:
     """Render regret against rounds: a chart for each cell, and its figure as files."""
     parts: list[str] = ["Regret per agent against rounds, in each cell."]
+    names = sweep.grid.short_names()
     charts = []
-    for number, cell in enumerate(sweep.cells[:MOST_FIGURES]):
+    for number, cell in enumerate(sweep.plan[:MOST_FIGURES]):
         name = f"curves-{number}"
+        described = cell.describe(names)
         comparison = sweep[number]
         paths = [folder / "figures" / f"{name}.{suffix}" for suffix in ("png", "pdf")]
-        plots.write_comparison(comparison, describe_cell(cell), paths)
+        plots.write_comparison(comparison, described, paths)
         below = link_files([f"figures/{path.name}" for path in paths])
-        parts.append(
-            render_paragraph(Html(render_element("span", describe_cell(cell)) + below), "quiet")
-        )
+        parts.append(render_paragraph(Html(render_element("span", described) + below), "quiet"))
         chart = curves.chart_results(name, comparison)
         if chart is not None:
             charts.append(chart)
@@ -153,10 +241,11 @@ def _render_cells(sweep: Sweep) -> Section:
     headers = ["Algorithm", *keys.values(), "Runs", "Regret [95% interval]", "Standard error"]
     headers += ["Pulls of a best arm", *(["Numbers sent"] if has_sent else [])]
     rows: list[list[CellContent]] = []
-    for labels, scoreboard in zip(sweep.cells, sweep.scoreboards, strict=True):
+    for cell, scoreboard in zip(sweep.plan, sweep.scoreboards, strict=True):
         for row in scoreboard.rows:
             mean, error, low, high = row.regret
-            cells: list[CellContent] = [row.algorithm, *(_label_cell(labels[key]) for key in keys)]
+            cells: list[CellContent] = [row.algorithm]
+            cells += [_label_cell(cell.labels[key], cell.played.get(key)) for key in keys]
             cells.append(TableCell(f"{row.runs:,}", row.runs))
             cells.append(TableCell(formats.format_interval(mean, low, high), mean))
             cells.append(TableCell(formats.format_number(error, 3), error))
@@ -166,14 +255,22 @@ def _render_cells(sweep: Sweep) -> Section:
                 cells.append(TableCell(formats.format_number(sent), sent))
             rows.append(cells)
     cells_table = render_table("Every cell", headers, rows, heading=False, sortable=True)
-    return Section("cells", "Every cell", [cells_table])
+    # A long table would hide that there is something below it.
+    folded = len(rows) > MOST_ROWS
+    summary = f"All {len(rows):,} rows"
+    return Section(
+        "cells", "Every cell", [fold_content(summary, cells_table) if folded else cells_table]
+    )
 
 
 def _rows_of(sweep: Sweep) -> list[ScoreRow]:
     return [row for scoreboard in sweep.scoreboards for row in scoreboard.rows]
 
 
-def _label_cell(label: Any) -> TableCell:
+def _label_cell(label: Any, played: Any = None) -> TableCell:
+    """Render a label; a rule is shown with the number that was played, and sorted by it."""
+    if isinstance(label, str) and isinstance(played, int | float):
+        return TableCell(f"{label} = {plots.format_value(played)}", float(played))
     number = isinstance(label, int | float) and not isinstance(label, bool)
     return TableCell(str(label), float(label) if number else None)
 
@@ -197,18 +294,6 @@ def _render_settings(sweep: Sweep, data_files: Sequence[Path]) -> Section:
 
 def _file_names(paths: Sequence[Path]) -> list[str]:
     return [path.name for path in paths]
-
-
-def _sort_axes(sweep: Sweep) -> list[Dimension]:
-    """Sort the axes of the grid: those with several values first, in their order."""
-    axes = list_dimensions(sweep)[:-1]
-    return sorted(axes, key=lambda axis: len(axis.points) == 1)
-
-
-def _axis_name(axes: Sequence[Dimension], number: int) -> str | None:
-    """Give the name of an axis, if it exists and has several values."""
-    few = number >= len(axes) or (number > 0 and len(axes[number].points) == 1)
-    return None if few else axes[number].name
 
 
 def _combine_labels(axes: Sequence[Dimension]) -> Iterator[dict[str, Any]]:
