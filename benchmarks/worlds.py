@@ -31,7 +31,7 @@ def time_by_processor(run) -> float:
 
 
 def world_rows(rounds: int) -> Iterator[Row]:
-    """Half-lives, drift and delays against the same algorithm without, in turns."""
+    """Half-lives, drift, delays and top-two sampling against dec-TS, in turns."""
     network = posse.networks.cycle(AGENTS)
     for instance, means in draw_instances(3):
         gaussian, bernoulli = posse.Bandit.gaussian(means), posse.Bandit.bernoulli(means)
@@ -45,12 +45,15 @@ def world_rows(rounds: int) -> Iterator[Row]:
             "delays of 20, count": (
                 bernoulli, bernoulli.delayed(mean=20), {"open": "count"}, 3.0,
             ),
+            "top-two": (gaussian, gaussian, {"policy": posse.TopTwo()}, 3.0),
+            "top-two, Bernoulli": (bernoulli, bernoulli, {"policy": posse.TopTwo()}, 3.0),
         }  # fmt: skip
         for name, (plain, world, options, at_most) in worlds.items():
+            fields = {"policy": TS, **options}
             contenders = {
                 "dec-TS": build_simulation(plain, network, posse.Decentralized(TS), HORIZON, RUNS),
                 "world": build_simulation(
-                    world, network, posse.Decentralized(TS, **options), HORIZON, RUNS
+                    world, network, posse.Decentralized(**fields), HORIZON, RUNS
                 ),
             }
             times = {contender: [] for contender in contenders}

@@ -85,3 +85,11 @@ def test_what_describes_an_experiment_is_a_table_too():
     assert first[:2] == ["0", "0.75"]
     wide = posse.Bandit.bernoulli(np.linspace(0.1, 0.9, 500))
     assert all(len(value) < 300 for _, value in cells(wide._repr_html_())[1])
+
+
+def test_a_bandit_with_contexts():
+    contexts = posse.bandits.UnitFeatures(3, 2)
+    bandit = posse.ContextualBandit(posse.families.Linear(), contexts, posse.NormalWeights(3))
+    caption, rows = cells(bandit._repr_html_())
+    assert caption == "Bandit with 3 arms and contexts"
+    assert [row[0] for row in rows] == ["family", "contexts", "theta"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation
+from posse import notebook_tables, validation
 from posse.bandits.delays import Delay, check_delay, resolve_delay
 from posse.contexts import Contexts
 from posse.families import ContextualFamily, is_contextual
@@ -141,6 +141,12 @@ class ContextualBandit:
             )
         if self.delay is not None:
             check_delay(self.delay)
+
+    def _repr_html_(self) -> str:
+        values = {"family": self.family, "contexts": self.contexts, "theta": self.theta}
+        delay = {} if self.delay is None else {"delay": self.delay}
+        caption = f"Bandit with {self.n_arms} arms and contexts"
+        return notebook_tables.render_fields(caption, values | delay)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:

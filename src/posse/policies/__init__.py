@@ -7,6 +7,7 @@ from posse.policies.greedy import Greedy
 from posse.policies.policy import Policy, argmax, choose, share_among_ties, timeless
 from posse.policies.rand_ucb import RandUCB
 from posse.policies.thompson import ThompsonSampling
+from posse.policies.top_two import LEAST as LEAST
 from posse.policies.top_two import TopTwo
 from posse.policies.uniform import Uniform
 

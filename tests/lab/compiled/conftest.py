@@ -92,14 +92,16 @@ def choose() -> Any:
         state = np.stack([counts, totals], axis=-2).reshape(-1)
         arms = np.zeros(n_agents, np.uint32)
         led = np.array(np.broadcast_to(pivots, n_agents), np.uint32)
-        kernel(
-            state, np.zeros(0), shared, float(level),
-            np.zeros(0) if thresholds is None else thresholds,
-            arms, led, np.full(1, drawing, np.uint8), np.zeros(1, np.int32),
-            np.empty((n_agents + 64) * max(8, 3 * (n_arms + 1)) + 256),
-            np.empty((n_agents + 64) * (n_arms + 1), np.uint32), np.zeros(8, np.uint64),
-            U64(0), U64(n_agents), U64(n_agents), U64(n_arms), U64(run), U64(t), *key_of(seed),
-        )  # fmt: skip
+        # several kernels are called one after the other, as the driver does
+        for called in kernel if isinstance(kernel, list) else [kernel]:
+            called(
+                state, np.zeros(0), shared, float(level),
+                np.zeros(0) if thresholds is None else thresholds,
+                arms, led, np.full(1, drawing, np.uint8), np.zeros(1, np.int32),
+                np.empty((n_agents + 64) * max(8, 3 * (n_arms + 1)) + 256),
+                np.empty((n_agents + 64) * (n_arms + 1), np.uint32), np.zeros(8, np.uint64),
+                U64(0), U64(n_agents), U64(n_agents), U64(n_arms), U64(run), U64(t), *key_of(seed),
+            )  # fmt: skip
         return arms, led
 
     return call

@@ -44,6 +44,7 @@ ALL_POLICIES = {
     "greedy": GREEDY,
     "rand-ucb": posse.RandUCB(0.3, 2.0),
     "uniform": posse.Uniform(),
+    "top-two": posse.TopTwo(0.4),
 }
 DYNAMICS = {
     "static": (networks.cycle(6), posse.Decentralized),

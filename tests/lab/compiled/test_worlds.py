@@ -88,7 +88,7 @@ WORLDS = {
 COMPILED = [
     world
     for world, (_, options) in WORLDS.items()
-    if ("policy" not in options and "family" not in options) or options.get("family") is MODEL
+    if options.get("family") is not UNKNOWN["family"]
 ]
 # Those that keep one reward for each agent and round.
 PROMPT = ("flooding", "tree")

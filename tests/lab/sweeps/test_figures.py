@@ -316,3 +316,10 @@ def test_columns_and_the_algorithms_of_a_heat_map_share_one_scale(sweep):
     assert drawn[2].get_ylabel() == "graph = complete\nfinal regret per agent"
     rows = of(sweep, algorithm="alone", **{FAMILY: "complete", RATE: 3}).sort_values(AGENTS)
     np.testing.assert_array_equal(drawn[3].lines[1].get_ydata(), rows["regret"])
+
+
+def test_a_notebook_shows_the_axes_of_a_sweep(named):
+    text = named._repr_html_()
+    assert "Rings &lt;and&gt; others: 4 cells" in text
+    assert ">small, large<" in text
+    assert ">cycle, complete<" in text

@@ -118,7 +118,7 @@ def record_regret(tally, pulls, gaps, charged, regret, column, n_columns, n_agen
 
 _SIGNATURE = types.boolean(
     types.FunctionType(MERGE), types.FunctionType(CHOOSE), types.FunctionType(CHOOSE),
-    types.FunctionType(REWARD),
+    types.FunctionType(CHOOSE), types.FunctionType(REWARD),
     NETWORK_ARRAYS, BELIEF_ARRAYS, ROUND_ARRAYS, REGRET_ARRAYS, THREAD_WORKSPACE, PENDING_ARRAYS,
     PLAY_CONSTANTS, FLOATS, FLOATS, BYTES, types.boolean,  # levels, table, plays, flipped
     *(types.uint64,) * 4,  # lo, hi, tile, first_run
@@ -128,7 +128,7 @@ _SIGNATURE = types.boolean(
 
 @kernel(_SIGNATURE, seconds=1.5, **KERNEL)
 def play(
-    merge, choose, choose_eagerly, draw_rewards,
+    merge, choose, choose_eagerly, challenge, draw_rewards,
     network, beliefs, current, recorded, work, pending, constant,
     levels, table, plays, flipped,
     lo, hi, tile, first_run, t0, t1, alone,
@@ -193,6 +193,12 @@ def play(
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             choose(
+                acted, store, shared, levels[t - t0], table, arms, current.pivots, current.eager,
+                work.close, work.scratch, work.spare, work.stream,
+                first, last, n_agents, n_arms, first_run, t, key0, key1,
+            )  # fmt: skip
+            # top-two sampling: the arm may give way to its challenger
+            challenge(
                 acted, store, shared, levels[t - t0], table, arms, current.pivots, current.eager,
                 work.close, work.scratch, work.spare, work.stream,
                 first, last, n_agents, n_arms, first_run, t, key0, key1,

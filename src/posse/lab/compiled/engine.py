@@ -451,9 +451,9 @@ def allocate_workspace(rows: BlockState, tile: int, n_words: int) -> ThreadWorks
     )
 
 
-def _kernel_names(plan: KernelPlan) -> tuple[str, str, str, str]:
+def _kernel_names(plan: KernelPlan) -> tuple[str, ...]:
     """Return the names of the kernels that the driver calls, in its order."""
-    return plan.merge, plan.choose, plan.choose_eagerly, plan.draw_rewards
+    return plan.merge, plan.choose, plan.choose_eagerly, plan.challenge, plan.draw_rewards
 
 
 def list_kernels(simulation: Simulation) -> list[Kernel]:

@@ -87,7 +87,7 @@ def _failing_links(network: Network, plan: KernelPlan) -> NetworkArrays:
     alike = realised or len(np.unique(network.link_weights)) == 1
     constants = np.zeros(8)
     # indices that tie must be equal to the last digit; samples never tie
-    samples = plan.choose.startswith("choose_thompson")
+    samples = plan.choose.startswith("choose_thompson") and plan.challenge == "choose_nothing"
     constants[:5] = dynamics.p, realised, network.is_uniform, alike, samples
     return NetworkArrays(
         *_csr_rows(matrix),

@@ -22,7 +22,9 @@ _LOW = U64(0xFFFFFFFF)
 _ONE_TO_TWO = U64(0x3FF0000000000000)  # the exponent bits of floats in [1, 2)
 
 # Purposes: the last word of an address; a second, third ... call for the same purpose adds 16.
-REWARD, NETWORK, PIVOT, PIVOT_AGAIN, ALL_ARMS, CONTEST, TIE, LEVEL = (U64(i) for i in range(8))
+REWARD, NETWORK, PIVOT, PIVOT_AGAIN, ALL_ARMS, CONTEST, TIE, LEVEL, CHALLENGE = (
+    U64(i) for i in range(9)
+)
 
 # How many numbers the fill functions may write beyond the requested ones.
 ROOM = 16

@@ -156,6 +156,7 @@ POSTERIOR_KERNELS = {
 REWARD_KERNELS = {cls: name for cls in families.FAMILIES.values() if (name := reward_kernel(cls))}
 POLICY_KERNELS = {
     policies.ThompsonSampling: "choose_thompson",
+    policies.TopTwo: "choose_thompson",  # which chooses the leader
     policies.BayesUCB: "choose_bayes_ucb",
     policies.Greedy: "choose_greedy",
     policies.RandUCB: "choose_rand_ucb",
@@ -217,6 +218,7 @@ class KernelPlan:
     stage_length: int = 1
     hops: int | None = None  # how far observations travel; None: to all agents
     store_width: int = 0  # further numbers per agent that the kernels store
+    challenge: str = "choose_nothing"  # replaces leading arms by their challengers
     counts_messages: bool = False  # whether messages are counted in the store
     ignores_weights: bool = False  # whether only the links of the network count
     learnt: bool = False  # whether agents estimate N
@@ -227,6 +229,8 @@ class KernelPlan:
 def missing_kernel(simulation: Simulation) -> str | None:
     """Name the part without a kernel; None if all parts have one."""
     # in the order in which a reader looks for a cause: what to record, the bandit, the algorithm
+    if simulation.regret != "own":
+        return f"regret={simulation.regret!r}"
     for name in simulation.keep:
         if name not in RECORDABLE:
             return f"keep={name!r}"
@@ -263,7 +267,7 @@ def missing_kernel(simulation: Simulation) -> str | None:
             return lacking
     # these kernels store one reward for each agent and round
     if simulation.bandit.delay is not None and isinstance(
-        algorithm, algorithms.Flooding | algorithms.Tree
+        algorithm, algorithms.Flooding | algorithms.Tree | algorithms.PartialPooling
     ):
         return f"delay with {type(algorithm).__name__}"
     if isinstance(algorithm, algorithms.PartialPooling):
@@ -321,7 +325,8 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
     weight = families.get_optional(model, "observation_weight")
     rate = algorithm.resolve_learning_rate(simulation.build_problem(1))
     policy = POLICY_KERNELS[type(algorithm.policy)]
-    lazy = isinstance(algorithm.policy, policies.ThompsonSampling)
+    top_two = isinstance(algorithm.policy, policies.TopTwo)
+    lazy = top_two or isinstance(algorithm.policy, policies.ThompsonSampling)
     ignores_belief = isinstance(algorithm.policy, policies.Uniform)  # one kernel for all posteriors
     merge = MERGE_KERNELS[type(network.dynamics)]
     shared = False
@@ -358,6 +363,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         "merge": merge,
         "choose": policy if ignores_belief else f"{policy}_{posterior}",
         "choose_eagerly": f"{policy}_eagerly_{posterior}" if lazy else "choose_nothing",
+        "challenge": f"challenge_{posterior}" if top_two else "choose_nothing",
         "posterior": posterior,
         "prior": (float(count), float(total)),
         "rate": rate * weight,
@@ -577,7 +583,10 @@ def choice_table(simulation: Simulation, plan: KernelPlan) -> Any:
         return np.array([algorithm.policy.width])
     # Thompson Sampling: the thresholds of the quick test
     factor = posteriors.POSTERIORS[plan.posterior].factor
-    return thompson.thresholds_for(factor, _outright_level(plan), simulation.bandit.n_arms)
+    thresholds = thompson.thresholds_for(factor, _outright_level(plan), simulation.bandit.n_arms)
+    if isinstance(algorithm.policy, policies.TopTwo):
+        return np.append(thresholds, algorithm.policy.fraction)
+    return thresholds
 
 
 def compiled_parts() -> dict[str, list[str]]:

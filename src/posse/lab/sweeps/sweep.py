@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from posse import rules, validation
+from posse import notebook_tables, rules, validation
 from posse.bandits import Environment
 from posse.lab import plots
 from posse.lab.atomic_files import atomic_write
@@ -280,6 +280,12 @@ class Sweep:
     def __repr__(self) -> str:
         axes = " x ".join(f"{len(axis)} {axis.name}" for axis in self.grid.axes)
         return f"Sweep({len(self)} cells: {axes}; {', '.join(self.algorithms)})"
+
+    def _repr_html_(self) -> str:
+        axes = {axis.name: ", ".join(map(str, axis.point_labels)) for axis in self.grid.axes}
+        facts = {"algorithms": ", ".join(self.algorithms), "folder": str(self.folder)}
+        caption = f"{self.title}: {len(self)} cells"
+        return notebook_tables.render_fields(caption, axes | facts)
 
     def _find_cell(self, keys: Any) -> SweepCell:
         if not isinstance(keys, Mapping):

@@ -17,6 +17,7 @@ from posse.lab.compiled.kernels import (
     rand_ucb,
     rewards,
     thompson,
+    top_two,
     tree,
 )
 
@@ -34,5 +35,6 @@ __all__ = [
     "rand_ucb",
     "rewards",
     "thompson",
+    "top_two",
     "tree",
 ]

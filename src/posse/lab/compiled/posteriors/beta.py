@@ -138,6 +138,18 @@ def beta_from_gammas(count, total, first, second):
     return first / (first + second)
 
 
+@vectorised
+def beta_unit_variance(mean):
+    """Return the variance of a reward up to a constant factor: m (1 - m)."""
+    return mean * (1.0 - mean)
+
+
+@vectorised
+def beta_pulls(count):
+    """Return how many rewards a belief is worth, up to that factor: alpha + beta + 1."""
+    return count + 1.0
+
+
 BETA = Posterior(
     name="BETA",
     factor=1.0,
@@ -156,6 +168,8 @@ BETA = Posterior(
     two_gammas=True,
     shapes=beta_shapes,
     from_gammas=beta_from_gammas,
+    unit_variance=beta_unit_variance,
+    pulls=beta_pulls,
     sample_pivots=sample_pivots,
     sample_all=sample_all,
 )

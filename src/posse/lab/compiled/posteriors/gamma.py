@@ -100,6 +100,18 @@ def gamma_from_gammas(count, total, first, second):
     return first / count
 
 
+@vectorised
+def gamma_unit_variance(mean):
+    """Return the variance of a reward up to a constant factor: that of a Poisson law."""
+    return mean
+
+
+@vectorised
+def gamma_pulls(count):
+    """Return how many rewards a belief is worth, up to that factor: the rate."""
+    return count
+
+
 GAMMA = Posterior(
     name="GAMMA",
     factor=1.0,
@@ -118,6 +130,8 @@ GAMMA = Posterior(
     two_gammas=False,
     shapes=gamma_shapes,
     from_gammas=gamma_from_gammas,
+    unit_variance=gamma_unit_variance,
+    pulls=gamma_pulls,
     sample_pivots=sample_pivots,
     sample_all=sample_all,
 )

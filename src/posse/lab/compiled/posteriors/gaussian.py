@@ -128,6 +128,18 @@ def gaussian_sample_all(
             scratch[at + k] = (total + scratch[at + k] * math.sqrt(count)) / count
 
 
+@vectorised
+def gaussian_unit_variance(mean):
+    """Return the variance of a reward up to a constant factor: one for all means."""
+    return 1.0
+
+
+@vectorised
+def gaussian_pulls(count):
+    """Return how many rewards a belief is worth, up to that factor: the precision."""
+    return count
+
+
 GAUSSIAN = Posterior(
     name="GAUSSIAN",
     factor=0.5,
@@ -146,6 +158,8 @@ GAUSSIAN = Posterior(
     two_gammas=False,
     shapes=None,
     from_gammas=None,
+    unit_variance=gaussian_unit_variance,
+    pulls=gaussian_pulls,
     sample_pivots=gaussian_sample_pivots,
     sample_all=gaussian_sample_all,
 )

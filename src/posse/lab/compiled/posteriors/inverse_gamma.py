@@ -10,6 +10,7 @@ from posse.lab.compiled.numerics.quantiles import tail_score
 from posse.lab.compiled.numerics.special import gamma_prefix, gamma_tails
 from posse.lab.compiled.philox import exp, log, next_gamma, next_uniform
 from posse.lab.compiled.posteriors.posterior import Posterior
+from posse.policies import LEAST
 
 
 @helper
@@ -102,6 +103,21 @@ def inverse_gamma_from_gammas(count, total, first, second):
     return total / first
 
 
+@vectorised
+def inverse_gamma_unit_variance(mean):
+    """Return the variance of a reward up to a constant factor: that of an exponential law."""
+    return mean * mean
+
+
+@vectorised
+def inverse_gamma_pulls(count):
+    """Return how many rewards a belief is worth, up to that factor.
+
+    The variance of the mean is infinite for counts up to 2.
+    """
+    return max(count - 2.0, LEAST)
+
+
 INVERSE_GAMMA = Posterior(
     name="INVERSE_GAMMA",
     factor=1.0,
@@ -120,6 +136,8 @@ INVERSE_GAMMA = Posterior(
     two_gammas=False,
     shapes=inverse_gamma_shapes,
     from_gammas=inverse_gamma_from_gammas,
+    unit_variance=inverse_gamma_unit_variance,
+    pulls=inverse_gamma_pulls,
     sample_pivots=sample_pivots,
     sample_all=sample_all,
 )

@@ -57,6 +57,9 @@ class Posterior:
     two_gammas: bool  # whether a draw takes two Gamma variates, and not one
     shapes: Any  # (count, total): their shapes; None if draws take no Gammas
     from_gammas: Any  # (count, total, first, second): the draw
+    # of top-two sampling:
+    unit_variance: Any  # (mean): the variance of a reward, up to a constant factor
+    pulls: Any  # (count): rewards that would leave a mean as uncertain, up to that factor
     sample_pivots: Any  # many draws at once, one arm an agent (see `gamma_variates`)
     sample_all: Any  # many draws at once, all arms
 
