@@ -28,7 +28,7 @@ from posse.lab.comparisons import Comparison
 from posse.lab.jobs import dry_run_jobs
 from posse.lab.results import Result
 from posse.lab.simulation import Job, check_record
-from posse.lab.simulator import compare, expand_engines, plan_jobs, resolve_horizon
+from posse.lab.simulator import check_regret, compare, expand_engines, plan_jobs, resolve_horizon
 from posse.networks import Network
 from posse.serialization import toml
 from posse.serialization.decode import from_data
@@ -58,6 +58,7 @@ class Experiment:
     keep: tuple[str, ...] = ()
     single: bool = False
     activity: Activity | None = None
+    regret: str = "own"
 
     def __post_init__(self) -> None:
         if not isinstance(self.algorithms, Mapping) or not self.algorithms:
@@ -75,6 +76,7 @@ class Experiment:
         runs = ranges.parse_runs(self.runs)
         self.bandit.check_runs(runs.stop)
         self.bandit.check_agents(self.network.n_agents)
+        check_regret(self.regret, self.bandit)
         if self.activity is not None:
             check_activity_type(self.activity)
             self.activity.check_agents(self.network.n_agents)
@@ -134,6 +136,7 @@ class Experiment:
             record=self.record,
             keep=self.keep,
             activity=self.activity,
+            regret=self.regret,
         )
         dry_run_jobs(jobs)
         return jobs
@@ -172,6 +175,7 @@ class Experiment:
             record=self.record,
             keep=self.keep,
             activity=self.activity,
+            regret=self.regret,
             progress=progress,
         )
 
@@ -216,7 +220,13 @@ def experiment_to_toml(experiment: Experiment) -> str:
     e = experiment
     head: dict[str, Any] = {"title": e.title, "horizon": e.horizon}
     head |= {"runs": ranges.encode_runs(ranges.parse_runs(e.runs)), "seed": e.seed}
-    for name, default in {"record": None, "engine": "auto", "keep": (), "single": False}.items():
+    for name, default in {
+        "record": None,
+        "engine": "auto",
+        "keep": (),
+        "single": False,
+        "regret": "own",
+    }.items():
         if (value := getattr(e, name)) != default:
             head[name] = to_data(value)
     tables: dict[tuple[str, ...], Any] = {}
@@ -263,7 +273,7 @@ def experiment_of(result: Result | Comparison) -> Experiment:
             raise ValueError(f"{name!r} cannot be rerun: its settings lack {', '.join(lacking)}")
         if differ := [
             key
-            for key in (*shared_keys, "activity")
+            for key in (*shared_keys, "activity", "regret")
             if own_result.settings.get(key) != first.settings.get(key)
         ]:
             raise ValueError(
@@ -289,6 +299,7 @@ def experiment_of(result: Result | Comparison) -> Experiment:
         "engine": _merge_engines({name: own_result.engine for name, own_result in results.items()}),
         "keep": first.settings.get("keep", []),
         **({"activity": activity} if activity is not None else {}),
+        **({"regret": first.settings["regret"]} if "regret" in first.settings else {}),
         "single": single,
     }
     return from_data(Experiment, data)

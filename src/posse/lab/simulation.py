@@ -160,6 +160,10 @@ Advance = Callable[[int], None]
 T = TypeVar("T", bound=np.generic)
 
 
+# The best arm that regret compares with: each agent's own, or that of the average over agents.
+REGRETS = ("own", "global")
+
+
 @dataclass(frozen=True)
 class Simulation:
     """One algorithm on one bandit and network, validated."""
@@ -172,6 +176,7 @@ class Simulation:
     times: NDArray[np.int64]  # (len,) the rounds to record
     keep: tuple[str, ...] = ()  # names of KEEP
     activity: Activity | None = None  # None: all agents play in every round
+    regret: str = "own"  # one of REGRETS
 
     @property
     def model(self) -> Model:
@@ -383,6 +388,7 @@ class Job:
             "engine": self.engine,
             **({"keep": list(s.keep)} if s.keep else {}),
             **({} if s.activity is None else {"activity": encode.encode_activity(s.activity)}),
+            **({} if s.regret == "own" else {"regret": s.regret}),
             "versions": encode.collect_versions(),
         }
 

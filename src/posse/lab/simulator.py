@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from posse.activity import Activity, check_activity
 from posse.algorithms import ALGORITHMS, Algorithm, ForcedStart
-from posse.bandits import AnyBandit
+from posse.bandits import AnyBandit, Bandit
 from posse.lab import run_ranges as ranges
 from posse.lab import validation
 from posse.lab.comparisons import Comparison
@@ -25,6 +25,7 @@ from posse.lab.progress import Bars, progress_bar
 from posse.lab.reference import check_world, run
 from posse.lab.results import Result
 from posse.lab.simulation import (
+    REGRETS,
     Block,
     Job,
     Simulation,
@@ -128,6 +129,7 @@ def simulate(
     record: int | ArrayLike | None = None,
     keep: Iterable[str] = (),
     activity: Activity | None = None,
+    regret: str = "own",
     progress: bool = False,
 ) -> Result:
     """Play one algorithm for some runs; equal seeds give equal numbers, whatever the threads.
@@ -142,6 +144,8 @@ def simulate(
     keep:   arrays to store besides regret and pulls: "agents" (agent_regret), "means",
             "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrate`).
     activity: who plays in a round, such as `posse.activity.Asleep(0.5)`; None: all agents.
+    regret: where means differ between agents: "own" is against the best arm of each agent,
+            "global" against the best arm of the average over agents, by that average.
 
     With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are more
     certain than their evidence: keep="beliefs" without "signs" then warns.
@@ -152,7 +156,9 @@ def simulate(
     >>> result.regret.shape, result.pulls.shape
     ((10, 100), (10, 5, 3))
     """
-    task = _Task.validate(bandit, network, horizon, runs, seed, threads, record, keep, activity)
+    task = _Task.validate(
+        bandit, network, horizon, runs, seed, threads, record, keep, activity, regret
+    )
     validate_choice("engine", engine, ENGINES)
     entry = _Entry("simulating", "algorithm", "", algorithm, engine)
     (result,) = task.play([entry], progress, dry_run=False)
@@ -172,6 +178,7 @@ def compare(
     record: int | ArrayLike | None = None,
     keep: Iterable[str] = (),
     activity: Activity | None = None,
+    regret: str = "own",
     progress: bool = False,
 ) -> Comparison:
     """`simulate` once per algorithm with the same seed: common random numbers.
@@ -189,7 +196,9 @@ def compare(
     >>> bool(comparison["dec-TS"].regret.mean() < comparison["alone"].regret.mean())
     True
     """
-    task = _Task.validate(bandit, network, horizon, runs, seed, threads, record, keep, activity)
+    task = _Task.validate(
+        bandit, network, horizon, runs, seed, threads, record, keep, activity, regret
+    )
     results = task.play(_build_entries(algorithms, engine), progress, dry_run=True)
     return Comparison(dict(zip(algorithms, results, strict=True)))
 
@@ -206,9 +215,10 @@ def plan_jobs(
     record: int | ArrayLike | None = None,
     keep: Iterable[str] = (),
     activity: Activity | None = None,
+    regret: str = "own",
 ) -> dict[str, Job]:
     """Validate what `compare` would play and return it as jobs, by name of algorithm."""
-    task = _Task.validate(bandit, network, horizon, runs, seed, 1, record, keep, activity)
+    task = _Task.validate(bandit, network, horizon, runs, seed, 1, record, keep, activity, regret)
     entries = _build_entries(algorithms, engine)
     jobs = task.plan_jobs(entries)
     task.warn_short_half_life(jobs)
@@ -227,6 +237,15 @@ def expand_engines(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
         validate_choice("engine: algorithm", name, names)
         validate_choice(f"engine: {name}", requested, ENGINES)
     return {name: engine.get(name, "auto") for name in names}
+
+
+def check_regret(regret: Any, bandit: AnyBandit) -> None:
+    """Refuse an unknown regret, and the global one of bandits without means of arms."""
+    if validate_choice("regret", regret, REGRETS) == "global" and not isinstance(bandit, Bandit):
+        raise ValueError(
+            f"regret 'global' is for a posse.Bandit, whose arms have means, got "
+            f"{type(bandit).__name__}: use 'own'"
+        )
 
 
 @dataclass(frozen=True)
@@ -267,6 +286,7 @@ class _Task:
     times: NDArray[np.int64]
     keep: tuple[str, ...]
     activity: Activity | None
+    regret: str
 
     @classmethod
     def validate(
@@ -280,6 +300,7 @@ class _Task:
         record: Any,
         keep: Any,
         activity: Any,
+        regret: Any,
     ) -> _Task:
         """Refuse arguments that cannot be simulated, in one sentence."""
         validation.check_problem(bandit, network)
@@ -297,8 +318,9 @@ class _Task:
         bandit.check_runs(runs.stop)
         validation.check_means(bandit, seed, runs)
         check_activity(activity, network.n_agents, seed, runs[0], horizon)
+        check_regret(regret, bandit)
         times = recorded_rounds(record, horizon)
-        return cls(bandit, network, horizon, runs, seed, threads, times, keep, activity)
+        return cls(bandit, network, horizon, runs, seed, threads, times, keep, activity, regret)
 
     def play(self, entries: Sequence[_Entry], progress: bool, dry_run: bool) -> list[Result]:
         """Play all algorithms; all are validated before the first round of any.
@@ -387,6 +409,7 @@ class _Task:
             self.times,
             self.keep,
             self.activity,
+            self.regret,
         )
         if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check_problem"):
             algorithm.check_problem(simulation.with_graph_of(self.runs[0]).build_problem(1))

@@ -229,6 +229,8 @@ class KernelPlan:
 def missing_kernel(simulation: Simulation) -> str | None:
     """Name the part without a kernel; None if all parts have one."""
     # in the order in which a reader looks for a cause: what to record, the bandit, the algorithm
+    if simulation.regret != "own":
+        return f"regret={simulation.regret!r}"
     for name in simulation.keep:
         if name not in RECORDABLE:
             return f"keep={name!r}"

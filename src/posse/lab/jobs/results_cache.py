@@ -97,8 +97,9 @@ def _compute_digest(job: Job) -> str:
         "times": job.simulation.times.tolist(),
         "keep": list(job.simulation.keep),
     }
-    if "activity" in job.settings:
-        data["activity"] = job.settings["activity"]
+    for name in ("activity", "regret"):
+        if name in job.settings:
+            data[name] = job.settings[name]
     for path, part in find_repr_only(data).items():
         raise ValueError(
             f"{path}: {part} cannot be imported by name: define it in a module, as a function or a "

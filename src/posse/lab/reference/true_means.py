@@ -35,6 +35,7 @@ class World:
         assert isinstance(s.bandit, Bandit)
         self.changes = s.bandit.drift is not None
         self._bandit = s.bandit
+        self._is_global = s.regret == "global"
         # A drift is a function of the initial means, the current ones and the round, so that
         # user-defined drifts need no state.
         self._initial = self._current = s.true_means(runs)  # (R, M, K) in the caller's order
@@ -65,7 +66,10 @@ class World:
 
     def _set_means(self, means: FloatArray) -> None:
         self.means = in_played_order(means, self.order)
-        self.gaps = self.means.max(axis=-1, keepdims=True) - self.means
+        values = self.means
+        if self._is_global:  # what an arm is worth to the average agent
+            values = np.broadcast_to(values.mean(axis=1, keepdims=True), values.shape)
+        self.gaps = values.max(axis=-1, keepdims=True) - values
 
 
 class ContextualWorld:

@@ -50,6 +50,8 @@ def experiment_to_data(experiment: Experiment) -> dict[str, Any]:
     }
     if e.activity is not None:
         data["activity"] = encode.encode_activity(e.activity)
+    if e.regret != "own":
+        data["regret"] = e.regret
     if e.record is not None:
         data["record"] = to_data(e.record)
     for path, part in find_repr_only(data).items():
