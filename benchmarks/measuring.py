@@ -10,22 +10,29 @@ import posse
 Row = dict[str, object]
 
 
-def time_interleaved(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def time_interleaved(
+    contenders: dict[str, Callable[[], object]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """The best time of each contender, in seconds, all of them measured in turns."""
     best = dict.fromkeys(contenders, float("inf"))
     for round_ in range(rounds + 1):
         for name, run in contenders.items():
-            start = time.perf_counter()
+            start = clock()
             run()
             if round_ > 0:  # the first round warms caches up
-                best[name] = min(best[name], time.perf_counter() - start)
+                best[name] = min(best[name], clock() - start)
     return best
 
 
-def build_simulation(bandit, network, algorithm, horizon, runs, threads=1, engine="auto"):
+def build_simulation(
+    bandit, network, algorithm, horizon, runs, threads=1, engine="auto", activity=None
+):
     return lambda: posse.simulate(
-        bandit, network, algorithm, horizon=horizon, runs=runs, threads=threads, engine=engine
-    )
+        bandit, network, algorithm, horizon=horizon, runs=runs, threads=threads, engine=engine,
+        activity=activity,
+    )  # fmt: skip
 
 
 def ratio(

@@ -194,5 +194,5 @@ def test_partial_pooling_learns_the_same_from_arrivals_as_from_a_full_round():
     )
     start = algorithm.init(problem)
     full = algorithm.learn(start, arms, rewards, None)
-    arrived = algorithm.learn_delayed(start, arms, arrivals, None)
+    arrived = algorithm.learn_arrived(start, arms, arrivals, None)
     np.testing.assert_allclose(arrived.belief, full.belief, rtol=1e-12)

@@ -129,7 +129,7 @@ def replay(
     if is_contextual(model):
         assert table.contexts is not None  # checked
         model = model.with_features(table.contexts.shape[-1])
-    if not callable(getattr(algorithm, "learn_delayed", None)):
+    if not hasattr(algorithm, "learn_delayed") and not hasattr(algorithm, "learn_arrived"):
         raise ValueError(
             f"policy is {type(algorithm).__name__}, which cannot skip a site whose log has ended: "
             "use a policy, or Decentralized, Isolated, Centralized, PartialPooling, Flooding, Tree"
@@ -205,7 +205,9 @@ def _replay_runs(
             table.features_of_arms(rows) if contextual else None,
         )
         weights = draw_weights(network_stream, t)
-        state = algorithm.learn_delayed(state, played[:, :, t - 1], arrivals, weights)
+        # PartialPooling has no open pulls, and so none of delayed rewards, but can skip a site.
+        learn = getattr(algorithm, "learn_arrived", None) or algorithm.learn_delayed
+        state = learn(state, played[:, :, t - 1], arrivals, weights)
     last = int((played != NONE).any(axis=(0, 1)).sum())
     return Replay(table.sites, table.arms, played[:, :, :last], rewards[:, :, :last])
 

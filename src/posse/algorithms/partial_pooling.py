@@ -78,10 +78,10 @@ class PartialPooling(BayesianAlgorithm):
         evidence = beliefs.observe(state.evidence, arms, rewards, state.family, 1.0)
         return self._pool_when_due(state, evidence)
 
-    def learn_delayed(
+    def learn_arrived(
         self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> PartialPoolingState:
-        """Apply Bayes' rule to the rewards that arrive, and pool the evidence when it is due."""
+        """Learn in a replayed round, in which some sites have no reward (`posse.replay`)."""
         assert isinstance(state, PartialPoolingState)  # made by init
         statistics = require_plain_family(state.family).statistic(arrivals.reward)  # (D, n)
         evidence = state.evidence.copy()

@@ -161,9 +161,8 @@ def flood_observations(
                 observation = past * n_rows + base + U64(neighbours[e])
                 played = store[U64(2) * observation]
                 arm = U64(int(max(played, 0.0)))
-                weight = (
-                    weights[e] if played >= 0.0 else 0.0
-                )  # without a branch, as it is unpredictable
+                # by a product: a branch would be unpredictable
+                weight = weights[e] * (played >= 0.0)
                 state[row + arm] += weight
                 state[row + n_arms + arm] += weight * store[U64(2) * observation + U64(1)]
 

@@ -131,8 +131,7 @@ def merge_awake(
     width = U64(2) * n_arms
     by_max_degree = constants[0] != 0.0
     degrees = np.empty(n_agents, np.int64)
-    shifts = np.empty(n_agents + U64(1), np.int64)
-    amounts = np.empty(n_agents + U64(1))
+    amounts = np.empty(neighbours.size)
     for slot in range(lo // n_agents, hi // n_agents):
         first = slot * n_agents
         n_awake = U64(0)
@@ -151,26 +150,28 @@ def merge_awake(
                 out, state, offsets, neighbours, weights, links, first, end, n_agents, width, True
             )  # fmt: skip
             continue
+        by_largest = constants[1] / (1.0 + largest)
         for agent in range(U64(0), n_agents):
             row = (first + agent) * width
-            n_links = U64(0)
+            begin = U64(offsets[agent])
+            end = U64(offsets[agent + U64(1)])
+            is_awake = arms[first + agent] != IDLE
             kept = 1.0
-            if arms[first + agent] != IDLE:
-                # without branches, which are unpredictable: an entry not counted is overwritten
-                for e in range(offsets[agent], offsets[agent + U64(1)]):
-                    shift = neighbours[e]
-                    there = np.int64(agent) + shift
-                    degree = max(degrees[agent], degrees[there])
-                    amount = constants[1] / (1.0 + (largest if by_max_degree else degree))
-                    works = (arms[np.int64(first) + there] != IDLE) and shift != 0
-                    shifts[n_links] = shift
-                    amounts[n_links] = amount
-                    n_links += U64(works)
-                    kept -= amount if works else 0.0
-            shifts[n_links] = 0
-            amounts[n_links] = kept
+            own = begin
+            # without branches, which would be unpredictable: a link that does not work weighs 0
+            for e in range(begin, end):
+                shift = neighbours[e]
+                there = np.int64(agent) + shift
+                amount = by_largest
+                if not by_max_degree:
+                    amount = constants[1] / (1.0 + max(degrees[agent], degrees[there]))
+                works = is_awake & (arms[np.int64(first) + there] != IDLE) & (shift != 0)
+                amounts[e] = amount if works else 0.0
+                kept -= amounts[e]
+                own = e if shift == 0 else own
+            amounts[own] = kept
             add_neighbours(
-                out, row, state, row, width, U64(0), n_links + U64(1), shifts, amounts, width, True
+                out, row, state, row, width, begin, end, neighbours, amounts, width, True
             )  # fmt: skip
     return True
 
