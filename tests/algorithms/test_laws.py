@@ -218,7 +218,7 @@ def test_beta_parameters_have_the_closed_form_and_its_bounds(learning_rate):
         assert (beta <= bounds.beta_high).all()
 
 
-@pytest.mark.parametrize("bad", [0, -1.0, np.nan, np.inf, "N", True])
+@pytest.mark.parametrize("bad", [0, -1.0, np.nan, np.inf, "much", True])
 def test_a_learning_rate_that_is_not_positive_is_refused(bad):
     with pytest.raises(ValueError, match="learning_rate"):
         Decentralized(ThompsonSampling(), learning_rate=bad)

@@ -91,13 +91,13 @@ def test_a_width_is_a_multiple_of_the_normal_score(width, learnt):
 
 @pytest.mark.parametrize("width", [0.0, -1.0, np.inf, "wide", True])
 def test_widths_that_make_no_sense_are_refused(width):
-    with pytest.raises(ValueError, match="width must be"):
+    with pytest.raises(ValueError, match="width"):
         RandUCB(width=width)
 
 
 @pytest.mark.parametrize("sampling", [-0.1, 1.1, np.nan, "half", True])
 def test_shares_of_sampling_that_make_no_sense_are_refused(sampling):
-    with pytest.raises(ValueError, match="sampling must be"):
+    with pytest.raises(ValueError, match="sampling"):
         RandUCB(sampling)
 
 

@@ -12,6 +12,7 @@ import posse
 from posse import networks
 from posse.algorithms import Problem
 from posse.lab.compiled.engine import BlockState, Engine, allocate_workspace
+from posse.lab.compiled.kernels.pending_rewards import PendingRewards
 from posse.lab.simulation import Simulation
 from posse.networks.operators import count_links_in_use
 
@@ -50,11 +51,12 @@ def rounds(bandit, network, algorithm):
     engine = Engine(simulation)
     rows = BlockState(simulation, engine.plan, range(RUNS))
     work, n_rows = allocate_workspace(rows, len(rows.arms), engine.arrays.n_words), len(rows.arms)
+    pending = PendingRewards(engine.plan.fading)  # none: rewards come at once
     problem = simulation.build_problem(RUNS)
     weights = network.sampler(RUNS)(None)
     state, sent = algorithm.init(problem), np.zeros(RUNS)
     for t in range(1, HORIZON + 1):
-        engine.play_rows(rows, work, 0, n_rows, n_rows, t, t + 1, alone=True)
+        engine.play_rows(rows, work, pending, 0, n_rows, n_rows, t, t + 1, alone=True)
         arms = rows.arms.reshape(RUNS, -1).astype(np.intp)
         rewards = rows.rewards[: arms.size].reshape(arms.shape)
         before, state = state, algorithm.learn(state, arms, rewards, weights)

@@ -1,0 +1,1 @@
+"""Tests of Posse; a package, because others install one of the same name."""
