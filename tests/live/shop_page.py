@@ -73,7 +73,7 @@ def check_arm_table(page, site, books):
         assert is_rounded(ends[0], status["low"]), (ends, status)
         assert is_rounded(ends[1], status["high"]), (ends, status)
         numbers = {
-            "visits here": len(books.select_evidence(arm, site.name)),
+            "closed visits here": len(books.select_evidence(arm, site.name)),
             "in the network": len(books.select_evidence(arm)),
             "open": 0,
         }

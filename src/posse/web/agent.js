@@ -104,7 +104,7 @@ const table = () => {
   const { arms, whom } = segments.arms(base, view);
   const where = view.experiment.sites.read === "alike" ? " at all sites" : ", for this site";
   const what = whom ? `What to expect of ${whom}, estimated` : `${measure(view.agent).rate ? "Rates" : "Means"}, estimated`;
-  $("arms-about").textContent = `The variants that visitors get. ${what} from closed visits (their reward is final)${where}; bars: 95% intervals; dotted: the leader`;
+  $("arms-about").textContent = `The variants that visitors get. ${what} from closed visits (finished: their reward is final)${where}; bars: 95% intervals; dotted: the leader`;
   render($("arms"), armTable({ ...view, arms }, recent(past.day, arms)));
   settle();
 };

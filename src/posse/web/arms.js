@@ -2,7 +2,7 @@
 import { bdi, h, isolated, s } from "./dom.js";
 import { clamp, count, percent, short, sure } from "./format.js";
 import { colour, mark, spark } from "./marks.js";
-import { measure, ranking } from "./words.js";
+import { measure, ONE_LOOK, ranking } from "./words.js";
 
 let axis = null; // stays until the data no longer fit: an axis that moves every second cannot be read
 
@@ -40,7 +40,7 @@ const row = (view, name, k, unit, { at, lines, low, high }, shares) => {
   const known = arm.pulls_in_network > 0 && arm.mean !== null;
   const shown = isolated(name);
   const paused = view.controls.paused.includes(name);
-  const sentence = known ? `${shown}: ${unit.value(arm.mean)} ${unit.of}; the true value lies between ${unit.value(arm.low)} and ${unit.value(arm.high)}, right in 95 of 100 cases.` : `${shown}: no reward is final yet.`;
+  const sentence = known ? `${shown}: ${unit.value(arm.mean)} ${unit.of}; the true value lies between ${unit.value(arm.low)} and ${unit.value(arm.high)}, right in 95 of 100 cases at one look. Estimated from closed visits and a weak prior.` : `${shown}: no reward is final yet.`;
   const bar = known ? { x1: at(clamp(arm.low, low, high)), x2: at(clamp(arm.high, low, high)), y1: "50%", y2: "50%" } : null;
   // before the first closed visit there is only the prior, which is no finding
   const any = Object.values(view.arms).some((each) => each.pulls_in_network > 0);
@@ -52,11 +52,11 @@ const row = (view, name, k, unit, { at, lines, low, high }, shares) => {
     h("td", { class: "range", tip: sentence }, s("svg", { role: "img", "aria-label": sentence }, lines(),
       known ? [s("line", { class: `whisker ${colour(k)}`, ...bar }), s("line", { class: "spine", ...bar }), s("circle", { class: `dot ${colour(k)}`, cx: at(clamp(arm.mean, low, high)), cy: "50%", r: 5 })] : null)),
     h("td", { class: "num rate", tip: sentence }, h("b", {}, known ? unit.value(arm.mean) : "–"), h("small", {}, known ? ` ${unit.range(arm.low, arm.high)}` : " none yet")),
-    cell("likely best", `The probability that ${shown} is the best arm: ${chance ?? "unknown before the first closed visit"}. It is not the verdict: frequent looks make it overconfident.`, chance ?? "–"),
+    cell("likely best", `The probability that ${shown} is the best arm: ${chance ?? "unknown before the first closed visit"}. ${ONE_LOOK}`, chance ?? "–"),
     h("td", { class: "share", tip: `${shown} gets ${share} of visits (${shares.span}). The line shows a day, from 0 to 100%.` }, h("span", { class: "sparkcell" }, spark(shares.past[name], colour(k)), h("b", {}, share))),
-    cell("visits here", `${count(arm.pulls_here)} decisions of this agent for ${shown} whose reward is final.`, count(arm.pulls_here)),
-    cell("in the network", `${count(arm.pulls_in_network)} decisions of all agents for ${shown} whose reward is final, as known here.`, count(arm.pulls_in_network)),
-    cell("open", `${count(arm.open_in_network)} decisions for ${shown} whose reward may still change${view.experiment.reward_window ? `; the window is ${short(view.experiment.reward_window)} s` : ""}.`, count(arm.open_in_network)),
+    cell("closed visits here", `${count(arm.pulls_here)} finished visits of this agent with ${shown}: their reward is final. The audit counts open ones, too.`, count(arm.pulls_here)),
+    cell("in the network", `${count(arm.pulls_in_network)} finished visits of all agents with ${shown}, as known here.`, count(arm.pulls_in_network)),
+    cell("open", `${count(arm.open_in_network)} visits with ${shown} still wait for a result${view.experiment.reward_window ? `; the window is ${short(view.experiment.reward_window)} s` : ""}.`, count(arm.open_in_network)),
     h("td", { class: "act" }, view.controls.pinned === name ? act("Unpin", "resume", name) : act("Pin", "pin", name), " ", paused ? act("Resume", "resume", name) : act("Pause", "pause", name)));
 };
 
@@ -73,14 +73,14 @@ export const armTable = (view, shares) => {
     reference === null ? null : s("line", { class: "ref", x1: at(clamp(reference, low, high)), x2: at(clamp(reference, low, high)), y1: 0, y2: "100%" }),
   ];
   const head = h("tr", {}, h("th", { scope: "col", class: "name" }, "arm"),
-    h("th", { scope: "col", class: "range", tip: "Dot: the estimated mean, from closed visits and a weak prior. Bar: where the true mean lies, right in 95 of 100 cases. Dotted line: the leader." },
+    h("th", { scope: "col", class: "range", tip: "Dot: the estimated mean, from closed visits and a weak prior. Bar: where the true mean lies, right in 95 of 100 cases at one look. Dotted line: the leader." },
       s("svg", { "aria-hidden": "true" }, ...ticks.map((tick) => s("text", { x: at(tick), y: 12, "text-anchor": "middle" }, unit.axis(tick)))), h("span", { class: "sr" }, "95% interval")),
-    column(unit.column, unit.rate ? "Of 100 visits with this arm, how many convert: an estimate from visits whose reward is final. Below: where the true rate lies, right in 95 of 100 cases." : "The mean reward, estimated from visits whose reward is final. Below: where the true mean lies, right in 95 of 100 cases."),
-    column("likely best", "The probability that this arm is the best, given all evidence here. It is not the verdict: frequent looks make it overconfident."),
+    column(unit.column, unit.rate ? "Of 100 visits with this arm, how many convert: an estimate from closed visits and a weak prior, so the plain shares in Sites × arms differ a little. Below: where the true rate lies, right in 95 of 100 cases at one look." : "The mean reward, estimated from closed visits and a weak prior, so the plain means in Sites × arms differ a little. Below: where the true mean lies, right in 95 of 100 cases at one look."),
+    column("likely best", `The probability that this arm is the best, given all evidence here. ${ONE_LOOK}`),
     column("share of visits, last day", "The share of all visits in the network with this arm over the last day, and now."),
-    column("visits here", "Decisions of this agent for this arm whose reward is final.", "num mid-hide"),
-    column("in the network", "Decisions of all agents for this arm whose reward is final, as known here.", "num mid-hide"),
-    column("open", "Decisions of all agents whose reward may still change. They are not in the mean."),
+    column("closed visits here", "Finished visits of this agent with this arm: their reward is final. The audit counts open ones, too.", "num mid-hide"),
+    column("in the network", "Finished visits of all agents with this arm, as known here.", "num mid-hide"),
+    column("open", "Visits that still wait for a result: their reward may still change. They are not in the mean."),
     h("th", { scope: "col", class: "act" }, h("span", { class: "sr" }, "actions")));
   return h("table", { class: "arms", "data-grid": true }, h("caption", { class: "sr" }, "Arms"), h("thead", {}, head),
     h("tbody", {}, ...names.map((name, k) => row(view, name, k, unit, { at, lines, low, high }, shares))));

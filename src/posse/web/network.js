@@ -83,14 +83,15 @@ const table = (view, agents) => h("div", { class: "agents", tabindex: agents.len
   h("table", { class: "tall", "data-grid": true }, h("caption", { class: "sr" }, "Agents"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "agent"),
       h("th", { scope: "col", class: "num", tip: "Time since its last status reached this agent." }, "last seen"),
-      h("th", { scope: "col", class: "num", tip: "Decisions that it has counted and that have not arrived here yet." }, "on their way"),
-      h("th", { scope: "col", class: "num narrow-hide", tip: "Decisions that it has counted." }, "visits"),
-      h("th", { scope: "col", class: "num", tip: "Messages of others that it refused since its start." }, "refused"))),
+      h("th", { scope: "col", class: "num", tip: "Visits that it has counted and whose numbers have not arrived here yet." }, "on their way"),
+      h("th", { scope: "col", class: "num narrow-hide", tip: "Visits that it has counted, open ones included." }, "visits"),
+      h("th", { scope: "col", class: "num", tip: "Messages of others that failed a check there since its start, and did not count. Each number says why." }, "refused"))),
     h("tbody", {}, ...agents.map(([name, agent]) => {
       const mine = agent.experiments[view.agent.experiment] ?? {};
       const visits = Math.max(mine.counted ?? 0, mine.held ?? 0); // its status may be a minute old
       const [number, reasons] = refused(agent.refused);
-      return h("tr", { "data-key": name }, h("th", { scope: "row", tip: sentence(name, agent, view.now) }, bdi(name), agent.via && agent.via !== name ? h("span", { class: "quiet small narrow-hide" }, " via ", bdi(agent.via)) : null),
+      const relayed = agent.via && agent.via !== name;
+      return h("tr", { "data-key": name }, h("th", { scope: "row", tip: sentence(name, agent, view.now) + (relayed ? ` ${isolated(agent.via)} forwards its status to this agent.` : "") }, bdi(name), relayed ? h("span", { class: "quiet small narrow-hide" }, " via ", bdi(agent.via)) : null),
         h("td", { class: `num ${lost(agent) ? "lost" : ""}`, tip: sentence(name, agent, view.now) }, agent.state === "here" ? "here" : state(agent, view.now),
           agent.state === "here" || agent.state === "up" ? null : [" ", h("button", { type: "button", class: "act", "data-act": "forget", "data-agent": name, "aria-label": `Forget ${isolated(name)}` }, "Forget")]),
         h("td", { class: "num", tip: typeof mine.behind === "number" ? `${count(mine.behind)} of ${count(visits)} decisions of ${isolated(name)} have not arrived here yet.` : `The number of decisions of ${isolated(name)} on their way is unknown.` }, typeof mine.behind === "number" ? count(mine.behind) : "–"),

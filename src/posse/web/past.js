@@ -3,7 +3,7 @@ import { fixed, percent, short, total } from "./format.js";
 import { measure } from "./words.js";
 
 const WINDOWS = { day: 60, month: 24, year: 7 }; // points of a moving mean
-const MOVING = { day: "mean of an hour", month: "mean of a day", year: "mean of a week" };
+const MOVING = { day: "hourly average", month: "daily average", year: "weekly average" };
 const SHARES = { day: 30, month: 6, year: 3 };
 const SPARK = 72; // points of a sparkline
 

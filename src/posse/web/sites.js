@@ -1,11 +1,7 @@
 // Sites and arms as a heat map: rates with counts, a mark where a site differs, the gain from sharing.
 import { bdi, h, isolated } from "./dom.js";
 import { brief, clamp, count, fixed, short, total } from "./format.js";
-import { measure, ranking } from "./words.js";
-
-const ENOUGH = 30; // closed visits of the leading arm at a site, for a gain from sharing
-// With few visits the colours would show only chance.
-const few = ({ pulls, mean }, unit) => mean === null || pulls < 30 || (unit.rate && pulls * mean * (1 - mean) < 15);
+import { ENOUGH, few, measure, ranking } from "./words.js";
 
 const pooled = (rows, arm) => {
   const cells = rows.map(([, row]) => row.arms[arm]).filter((cell) => cell?.pulls > 0);
@@ -32,8 +28,9 @@ export const siteMap = (view) => {
   const leader = ranking(view)[0];
   // of a few visits any evidence is many times as much
   const gains = (row) => (row.gain !== null && leader && (row.arms[leader]?.pulls ?? 0) >= ENOUGH ? row.gain : null);
+  const plain = `This is the plain ${unit.rate ? "share" : "mean"}.`;
   const missing = view.experiment.context ? "is not computed with contexts" : `is not shown: fewer than ${ENOUGH} closed visits of the leading arm there`;
-  const gained = (name, gain) => (gain === null ? `The gain from sharing at ${isolated(name)} ${missing}.` : `The evidence of the leading arm at ${isolated(name)} is worth ${fixed(gain)} times its own visits.`);
+  const gained = (name, gain) => (gain === null ? `The gain from sharing at ${isolated(name)} ${missing}.` : `By sharing, ${isolated(name)} knows as much about the leading arm as from ${fixed(gain)} times the data that it has alone.`);
   const head = h("tr", {}, h("th", { scope: "col" }, "site"), ...arms.map((arm) => h("th", { scope: "col", tip: isolated(arm) }, bdi(arm))),
     h("th", { scope: "col", class: "gain num", tip: "How many times as many visits a site would have needed to learn as much about the leading arm alone." }, "gain from sharing"));
   const body = rows.map(([name, row]) => h("tr", { "data-key": name },
@@ -41,17 +38,17 @@ export const siteMap = (view) => {
     ...arms.map((arm) => {
       const cell = row.arms[arm] ?? { pulls: 0, mean: null };
       const odd = apart.find((each) => each.site === name && each.arm === arm);
-      const basic = cell.mean === null ? `${isolated(name)}, ${isolated(arm)}: no closed visit.` : `${isolated(name)}, ${isolated(arm)}: ${unit.value(cell.mean)} ${unit.of}, of ${count(cell.pulls)} closed.`;
+      const basic = cell.mean === null ? `${isolated(name)}, ${isolated(arm)}: no closed visit.` : `${isolated(name)}, ${isolated(arm)}: ${unit.value(cell.mean)} ${unit.of}, of ${count(cell.pulls)} closed. ${plain}`;
       const more = odd ? ` Elsewhere ${unit.value(odd.elsewhere)}: more than chance explains.` : few(cell, unit) && cell.pulls ? " Too few visits for a colour." : "";
       return box(cell, unit, range, basic + more, odd ? `differs ${odd.higher ? "" : "low"}` : "");
     }),
     h("td", { class: "gain num", tip: gained(name, gains(row)) }, gains(row) === null ? "–" : `×${fixed(gains(row))}`)));
   const all = rows.length > 1 ? h("tr", { class: "all", "data-key": " all" }, h("th", { scope: "row" }, "all sites"),
-    ...arms.map((arm) => { const cell = pooled(rows, arm); return box(cell, unit, range, `${isolated(arm)}, all sites shown: ${cell.mean === null ? "no closed visit" : `${unit.value(cell.mean)} ${unit.of}, of ${count(cell.pulls)} closed`}.`); }), h("td", { class: "gain" })) : null;
+    ...arms.map((arm) => { const cell = pooled(rows, arm); return box(cell, unit, range, `${isolated(arm)}, all sites shown: ${cell.mean === null ? "no closed visit" : `${unit.value(cell.mean)} ${unit.of}, of ${count(cell.pulls)} closed. ${plain} The table of arms estimates, with a weak prior: its numbers differ a little`}.`); }), h("td", { class: "gain" })) : null;
   return [
     h("div", { class: "scroll" }, h("table", { class: "heat", "data-grid": true, vars: { "--arms": arms.length } }, h("caption", { class: "sr" }, "Means by site and arm, with visits below"), h("thead", {}, head), h("tbody", {}, ...body, all))),
     h("p", { class: "key" }, range[1] > range[0] && solid.length ? h("span", {}, unit.axis(range[0]), h("span", { class: "ramp" }), `${unit.axis(range[1])} ${unit.of}`) : null,
-      h("span", {}, "small numbers: closed visits"), apart.length ? h("span", {}, h("span", { class: "mark" }), "▲ higher, ▼ lower than elsewhere, beyond chance") : null,
+      h("span", {}, "small numbers: closed (finished) visits"), apart.length ? h("span", {}, h("span", { class: "mark" }), "▲ higher, ▼ lower than elsewhere, beyond chance") : null,
       h("span", {}, "no fill: too few visits"), others ? h("span", {}, `and ${others} sites with fewer visits`) : null),
   ];
 };

@@ -35,12 +35,15 @@ export const happened = ({ sites }) => {
   const pulls = total(cells.map((cell) => cell.pulls));
   return pulls && !sites.left_out ? { pulls, mean: total(cells.map((cell) => cell.pulls * cell.mean)) / pulls } : null;
 };
-const ENOUGH = 30; // visits
+export const ENOUGH = 30; // closed visits
+// With few visits differences between means would show only chance.
+export const few = ({ pulls, mean }, unit) => mean === null || pulls < ENOUGH || (unit.rate && pulls * mean * (1 - mean) < 15);
 
 export const gone = (view) => Object.entries(view.network.agents).filter(([, each]) => each.state === "down" || each.state === "silent");
 export const reached = (view) => Object.values(view.network.agents).filter((each) => each.state === "here" || each.state === "up").length;
 
 const UNCLEAR = "Not clear yet";
+export const ONE_LOOK = "This is the chance at this look; a proof must hold however often you look.";
 const likely = (p) => (p > 0.99 ? "Very likely the best" : p > 0.9 ? "Likely the best" : p > 0.6 ? "Perhaps the best" : UNCLEAR);
 
 const judged = (view, leader) => {
@@ -56,8 +59,8 @@ const judged = (view, leader) => {
   if (verdict.verdict === "good-enough") return [" ", said("Good enough", `${verdict.sentence}.`), `: ${percent(verdict.probability_best ?? 0, 0)} likely the best, and it probably loses less than your tolerance; not proven.`];
   const far = verdict.evidence === null ? "" : ` (${part(verdict)})`;
   const tip = verdict.evidence === null ? verdict.sentence : `Evidence ${nats(verdict.evidence)}; a winner needs ${nats(verdict.needed)}, and is ${odds}.`;
-  const known = chance === UNCLEAR ? chance : `${chance}, not yet proven`;
-  return [` ${known}: `, said(`keep going${far}`, tip), "."];
+  const known = chance === UNCLEAR ? chance : said(`${chance}, not yet proven`, `Likely the best: ${sure(view.arms[leader].probability_best ?? 0)}. ${ONE_LOOK}`);
+  return [" ", known, ": ", said(`keep going${far}`, tip), "."];
 };
 
 const absent = (view) => {
@@ -88,7 +91,7 @@ const ran = (view) => {
   const known = start.exact ? "The first agent that knows of it began to record then." : "This agent recorded its first numbers then, and there were visits before.";
   const held = view.uplift ? ` Visits of the ${percent(view.uplift.holdout, 0)} of visitors who always get ${isolated(view.uplift.control_arm)} are not among them.` : "";
   const where = audit ? `Visits at all sites, open ones included.${held}` : "Visits at this agent since its start: old visits fade with the half-life.";
-  return [said(`Running since ${start.exact ? "" : "at least "}${stamp(start.since)} UTC`, known), ` (${duration(now - start.since)}), `, said(plural(visits, "visit"), where), `${audit ? "" : " here since its start"}. `];
+  return [said(`Running since ${stamp(start.since)} UTC${start.exact ? "" : " or earlier"}`, known), ` (${duration(now - start.since)}), `, said(plural(visits, "visit"), where), `${audit ? "" : " here since its start"}. `];
 };
 
 const open = (view) => total(Object.values(view.arms).map((arm) => arm.open_in_network));
@@ -148,14 +151,14 @@ const leaderBox = (view, [first, next]) => {
   const [gain, range] = lifted(view, first, next);
   const k = Object.keys(view.arms).indexOf(first);
   return box(title, big(bdi(first), " ", h("small", {}, gain)),
-    meter(chance, 1, `${isolated(first)} is ${sure(chance)} likely the best arm, given the evidence so far. Frequent looks make this overconfident; the verdict allows for that.`, colour(k), 1),
-    small(range, range ? "; " : "", `likely best: ${sure(chance)}`));
+    meter(chance, 1, `${isolated(first)} is ${sure(chance)} likely the best arm, given the evidence so far. ${ONE_LOOK}`, colour(k), 1),
+    small(range, range ? "; " : "", said(`likely best: ${sure(chance)} at this look`, ONE_LOOK)));
 };
 
 const expected = ({ seconds_left: left }) => {
-  if (!left) return "the leader wins when the bar reaches the mark";
+  if (!left) return "a proof holds at every look; the leader wins when the bar reaches the mark";
   const range = left.most === null ? `Not before ${duration(left.least)}, perhaps much later` : `Between ${duration(left.least)} and ${duration(left.most)}`;
-  return said(`a winner in about ${duration(left.likely)} at this rate`, `${range}, if decisions come at the rate so far and the arms are as they look now.`);
+  return said(`a proof holds at every look; a winner in about ${duration(left.likely)} at this rate`, `${range}, if decisions come at the rate so far and the arms are as they look now.`);
 };
 
 const verdictBox = (view) => {
@@ -165,7 +168,7 @@ const verdictBox = (view) => {
   if (!verdict) return box("Verdict", big("None"), small("set ", h("code", {}, "stop"), " in a new experiment to get a stopping rule"));
   const words = { winner: "Winner", "no-difference": "No difference", "good-enough": "Good enough", "keep-going": "Keep going" };
   if (verdict.evidence === null) return box("Verdict", big(words[verdict.verdict]), small(said(verdict.arm ? "by expected loss" : "waiting for a neighbour's evidence", verdict.sentence)));
-  const tip = `${verdict.sentence}. Evidence ${nats(verdict.evidence)}; a winner needs ${nats(verdict.needed)}.`;
+  const tip = `${verdict.sentence}. Evidence ${nats(verdict.evidence)}; a winner needs ${nats(verdict.needed)}, the mark on the bar.`;
   return box("Verdict", big(words[verdict.verdict], " ", h("small", {}, verdict.verdict === "winner" ? "proven" : part(verdict))), meter(verdict.evidence, verdict.needed, tip, verdict.verdict === "winner" ? "c2" : "c6"),
     small(verdict.verdict === "keep-going" ? expected(verdict) : `${verdict.since ? `since ${stamp(verdict.since)} UTC; ` : ""}you decide when to stop`));
 };
@@ -177,7 +180,7 @@ const networkBox = (view) => {
   const down = view.network.links.filter((link) => link.state !== "up");
   return box("Network", big(`${reached(view)} of ${plural(agents.length, "agent")} `, h("small", {}, "reachable")),
     small(slow ? [said(`longest delay ${duration(slow[1].lag)}`, `Evidence of ${isolated(slow[0])} takes ${duration(slow[1].lag)} to reach this agent.`), " (", bdi(slow[0]), ")"] : "no message from other agents yet",
-      down.length ? `; ${plural(down.length, "link")} down` : "", behind ? ["; ", said(`${whole(behind)} on their way`, "Decisions that other agents have counted and that have not arrived here yet.")] : ""));
+      down.length ? `; ${plural(down.length, "link")} down` : "", behind ? ["; ", said(`${whole(behind)} on their way`, "Visits that other agents have counted and whose numbers have not arrived here yet.")] : ""));
 };
 
 const auditBox = (view) => {
@@ -220,6 +223,13 @@ const lastChange = ({ controls }) => {
   return [` Last change ${where}`, record.by ? [" by ", bdi(record.by)] : "", record.reason ? [": ", bdi(record.reason)] : "", "."];
 };
 
+// The arm with the highest mean at a site, of those that visitors get and that have enough visits there.
+const ahead = (view, site, unit) => {
+  const cells = view.sites.sites[site].arms;
+  const known = playable(view).map(([name]) => name).filter((name) => cells[name] && !few(cells[name], unit));
+  return known.length > 1 ? known.reduce((best, name) => (cells[name].mean > cells[best].mean ? name : best)) : null;
+};
+
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 export const notes = (view) => {
   const unit = measure(view.agent);
@@ -231,10 +241,13 @@ export const notes = (view) => {
   for (const each of view.sites.apart.slice(0, 3)) {
     const here = view.sites.sites[each.site]?.arms[each.arm]?.mean;
     if (here === undefined || here === null) continue;
-    const advice = view.experiment.sites.read === "alike" ? ["Numbers over all sites mix the two; ", h("code", {}, 'sites = "differ"'), " gives every site its own."] : ["Partial pooling weighs the evidence of other sites."];
-    made.push(note("partly", "Site differs", bdi(each.site), `: ${unit.value(here)} ${unit.of} with `, bdi(each.arm), `, elsewhere ${unit.value(each.elsewhere)}. `, made.some((one) => one.textContent.startsWith("Site differs")) ? "" : advice));
+    const alike = view.experiment.sites.read === "alike";
+    const advice = alike ? ["Numbers over all sites mix the two. Whoever runs the agents can give every site its own, by the setting ", h("code", {}, 'sites = "differ"'), "."] : ["Partial pooling weighs the evidence of other sites."];
+    const first = view.experiment.context ? null : ahead(view, each.site, unit);
+    const others = alike && first && first !== ranking(view)[0] ? [", not ", bdi(ranking(view)[0])] : "";
+    made.push(note("partly", "Site differs", bdi(each.site), `: ${unit.value(here)} ${unit.of} with `, bdi(each.arm), `, elsewhere ${unit.value(each.elsewhere)}. `, first ? ["Ahead there so far: ", bdi(first), others, ". "] : "", made.some((one) => one.textContent.startsWith("Site differs")) ? "" : advice));
   }
-  for (const each of (view.guardrails ?? []).filter((one) => one.breached)) made.push(note("bad", "Guardrail", `${capital(each.sentence.split(": consider")[0])}. `, ...paused.includes(each.arm) ? [bdi(each.arm), " is paused."] : ["Consider pausing it: ", h("code", {}, `posse pause ${each.arm}`), "."]));
+  for (const each of (view.guardrails ?? []).filter((one) => one.breached)) made.push(note("bad", "Guardrail", `${capital(each.metric)} of `, bdi(each.arm), ` is ${short(each.mean)}, between ${short(each.low)} and ${short(each.high)}, ${each.mean > each.limit ? "above" : "below"} its limit of ${short(each.limit)}. `, ...paused.includes(each.arm) ? [bdi(each.arm), " is paused."] : ["Consider pausing it: ", h("code", {}, `posse pause ${each.arm}`), "."]));
   const apart = balance(view.audit);
   if (apart > 0) made.push(note("partly", `${whole(apart)} apart`, `Neighbours hold ${plural(apart, "decision")} of this agent that its disk had lost: the store was restored from a copy, or is new. Nothing is missing; decisions that were open in the copy are superseded.`));
   if (apart < 0) made.push(note("bad", `${whole(-apart)} apart`, `${plural(-apart, "decision")} that this agent counted are missing in its evidence: see its log.`));

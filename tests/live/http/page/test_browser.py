@@ -51,11 +51,11 @@ def test_the_arms_are_those_of_the_interface(three, watch):
         assert number(high) == near(arm["high"], 4)
         shown = {
             key: number(page.text(f'{row} [data-name="{key}"]'))
-            for key in ("likely best", "visits here", "in the network", "open")
+            for key in ("likely best", "closed visits here", "in the network", "open")
         }
         assert shown == {
             "likely best": near(arm["probability_best"], 3),
-            "visits here": arm["pulls_here"],
+            "closed visits here": arm["pulls_here"],
             "in the network": arm["pulls_in_network"],
             "open": arm["open_in_network"],
         }
@@ -102,7 +102,7 @@ def test_the_start_the_visits_and_the_lift_are_those_of_the_agent(three, watch):
     assert numbers == [near(100 * each, 0) for each in wanted]
     assert "over green" in leader
     visits = int(experiment.audit().in_network)
-    assert f"Running since at least 15 Jan 08:00 UTC (4.0 s), {visits} visits." in page.text(
+    assert f"Running since 15 Jan 08:00 UTC or earlier (4.0 s), {visits} visits." in page.text(
         "#lead p"
     )
 
@@ -182,3 +182,30 @@ def test_an_agent_that_is_no_neighbour_is_marked_after_two_missed_minutes(three,
         page.shows(".agents tr[data-key=rome] .lost", "silent")
     finally:
         gone.stop()
+
+
+DIFFERENT = """
+const done = arguments[0];
+(async () => {
+  const { take } = await import(new URL("assets/agent.js", location.href));
+  const { now, sections } = await (await fetch("v1/page")).json();
+  sections.sites.apart = [{ site: "rome", arm: "green", higher: true, elsewhere: 0.25 }];
+  const { rome } = sections.sites.sites;
+  rome.arms = { red: { pulls: 400, mean: 0.3 }, green: { pulls: 400, mean: 0.5 } };
+  const read = () => document.querySelector("#notes .partly").textContent;
+  take({ now, sections }, true);
+  const first = read();
+  rome.arms.red.pulls = 20;
+  take({ now, sections }, true);
+  done([first, read()]);
+})().catch((error) => done([String(error)]));"""
+
+
+def test_a_note_says_which_arm_is_ahead_at_a_site_that_differs(three, watch):
+    page = watch(three.urls["berlin"])
+    page.is_drawn()
+    assert "red leads: " in page.text("h1")
+    enough, few = page.browser.execute_async_script(DIFFERENT)
+    assert enough.startswith("Site differsrome: 50.00% of visits convert with green, elsewhere 25")
+    assert "Ahead there so far: green, not red. " in enough
+    assert "Ahead" not in few  # 20 visits with red are too few to compare

@@ -59,7 +59,8 @@ def test_before_and_after_there_is_enough_to_compare(pair, watch):
         state = "beyond its limit" if each.breached else "within its limit"
         page.shows(row, f"{each.mean:.3g}", "300", state)
     page.shows('.guards tr[data-key="latency green"]', "beyond its limit")
-    page.shows("#notes .bad", "Latency of green is 800")
+    page.shows("#notes .bad", "Latency of green is 800, between", "above its limit of 300. ")
+    assert page.tip('.guards tr[data-key="latency green"] td:nth-child(6)').startswith("A number")
 
 
 def test_without_settings_nothing_is_shown(tmp_path, watch):
