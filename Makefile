@@ -96,4 +96,4 @@ conformance: $(READY) $(TOOLS)/.ready ## run other people's software against rea
 	$(BIN)/python -m conformance --cases $(CASES)
 
 clean: ## remove the files that the other commands wrote
-	rm -rf .venv $(TOOLS) results report docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(TOOLS) results report docs/_build docs/examples docs/jupyter_execute .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -241,7 +241,10 @@ class _Table:
         n_rows = propensities.size
         if propensities.ndim != 1 or not n_rows or not (propensities > 0).all():
             raise ValueError("probability must be a column of numbers above 0 and at most 1")
-        rewards = validation.validate_array("reward", log["reward"])
+        try:
+            rewards = validation.validate_array("reward", log["reward"])
+        except ValueError as error:
+            raise ValueError(f"{error}: leave out decisions without a reward") from error
         arms, played = _number_names("arm", log["arm"], n_rows)
         sites, site = (
             _number_names("site", log["site"], n_rows)
