@@ -56,7 +56,7 @@ const row = (view, name, k, unit, { at, lines, low, high }, shares) => {
     h("td", { class: "share", tip: `${shown} gets ${share} of visits (${shares.span}). The line shows a day, from 0 to 100%.` }, h("span", { class: "sparkcell" }, spark(shares.past[name], colour(k)), h("b", {}, share))),
     cell("closed visits here", `${count(arm.pulls_here)} finished visits of this agent with ${shown}: their reward is final. The audit counts open ones, too.`, count(arm.pulls_here)),
     cell("in the network", `${count(arm.pulls_in_network)} finished visits of all agents with ${shown}, as known here.`, count(arm.pulls_in_network)),
-    cell("open", `${count(arm.open_in_network)} visits with ${shown} still wait for a result${view.experiment.reward_window ? `; the window is ${short(view.experiment.reward_window)} s` : ""}.`, count(arm.open_in_network)),
+    cell("open", `Visits with ${shown} that still wait for a result: ${count(arm.open_in_network)}${view.experiment.reward_window ? `; the window is ${short(view.experiment.reward_window)} s` : ""}.`, count(arm.open_in_network)),
     h("td", { class: "act" }, view.controls.pinned === name ? act("Unpin", "resume", name) : act("Pin", "pin", name), " ", paused ? act("Resume", "resume", name) : act("Pause", "pause", name)));
 };
 
