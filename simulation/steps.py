@@ -180,8 +180,8 @@ def restore_disk(world: World, site: Site, backup: Backup) -> None:
         record = decision.record
         marks = marks_in(key[0], record.arm, sums_of_decision(record))
         # A reward that no neighbour was told of is not safe even if it is closed in the copy:
-        # another copy may have told them something else of its decision meanwhile.
-        is_untold = bool(marks) and not held_elsewhere & marks
+        # another copy, put back before, may have told them something else of its decision.
+        is_untold = site.put_back > 0 and bool(marks) and not held_elsewhere & marks
         site.has_untold |= is_untold
         if record.closed is None or is_untold:
             site.memory.copied[key] = record

@@ -96,7 +96,9 @@ def test_the_checker_sees_a_volume_set_back_where_incarnations_are_resumed(fresh
         ("store: a reward waits for the disk", "power"),
         ("origins: signatures", "lie"),
         ("origins: a digest replaces what was held", "lose"),
-        ("origins: own entries rest after a start", "set_back"),
+        pytest.param(
+            *("origins: own entries rest after a start", "set_back"), marks=pytest.mark.long
+        ),
         ("origins: a superseded incarnation is not written", "set_back"),
         ("origins: own entries of others are taken", "lose"),
     ],

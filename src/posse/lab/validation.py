@@ -353,8 +353,8 @@ def check_idle(
     if not callable(getattr(algorithm, "learn_delayed", None)):
         raise ValueError(
             f"activity: {label} is {kind}, which is defined for agents that play in every round: "
-            "use Decentralized, Isolated, Centralized, Flooding, Tree, PushSum or EventTriggered, or "
-            "give an algorithm of your own the method learn_delayed"
+            "use Decentralized, Isolated, Centralized, Flooding, Tree, PushSum or EventTriggered; "
+            "your own algorithm needs the method learn_delayed"
         )
     _check_overrides(label, algorithm, "where agents sleep")
     if copies_beliefs(activity) and not isinstance(algorithm, Decentralized):
