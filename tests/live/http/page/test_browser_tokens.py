@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.browsing import until
 from tests.live.http.page.watching import OPERATORS, one, world
 
 TOKEN = "application's"
@@ -117,6 +118,8 @@ def test_an_order_is_confirmed_with_its_scope_by_whom_and_why(closed, watch):
     page.shows("#notes", "green gets every visit here", "by Ada: broken <b>on</b> phones.")
     record = experiment.control_status()["here"]
     assert (record["by"], record["reason"]) == ("Ada", "broken <b>on</b> phones")
+    # the page shows an order as soon as it holds, which may be before its event is written
+    until(lambda: experiment.events(), "no event")
     assert "Ada" in experiment.events()[-1].text
     page.find(pin.replace("=pin", "=resume")).click()
     assert page.run("document.getElementById('by').value") == "Ada"  # asked once
