@@ -147,10 +147,12 @@ def check_network(page, books):
     for site in books.sites:
         cells = f'.agents tr[data-key="{site}"] td'
         wanted = ["0", f"{len(books.select_all_evidence(site)):,}"]  # on their way, visits
-        # an agent may still wait for a neighbour to confirm its last entries
+        # the status of an agent counts a decision that it cancelled since until it is sent again,
+        # which takes a minute if nothing else changes
         until(
             lambda cells=cells, wanted=wanted: page.texts(cells)[1:3] == wanted,
             lambda cells=cells, wanted=wanted: f"{wanted} not in: {page.texts(cells)}",
+            seconds=120.0,
         )
 
 
