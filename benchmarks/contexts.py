@@ -85,7 +85,7 @@ def evaluation_rows(rounds: int) -> Iterator[Row]:
         steps = 8 * 50 * 100
         yield compare_with_plain(
             f"contexts: {family.name} TS, d=8 N=50 K={n_arms} T=100, kernel against NumPy",
-            1.4, 3, rounds,
+            3, None, rounds,
             (lambda play_from=play_from: play_from(10**12), steps),
             (lambda play_from=play_from: play_from(0), steps),
         )  # fmt: skip
