@@ -116,18 +116,19 @@ def record_regret(tally, pulls, gaps, charged, regret, column, n_columns, n_agen
         regret[slot * U64(n_columns) + U64(column)] = total / n_agents
 
 
-_SIGNATURE = types.boolean(
-    types.FunctionType(MERGE), types.FunctionType(CHOOSE), types.FunctionType(CHOOSE),
-    types.FunctionType(CHOOSE), types.FunctionType(REWARD),
-    NETWORK_ARRAYS, BELIEF_ARRAYS, ROUND_ARRAYS, REGRET_ARRAYS, THREAD_WORKSPACE, PENDING_ARRAYS,
-    PLAY_CONSTANTS, FLOATS, FLOATS, BYTES, types.boolean,  # levels, table, plays, flipped
-    *(types.uint64,) * 4,  # lo, hi, tile, first_run
-    *(types.uint64,) * 2, types.boolean,  # t0, t1, alone
-)  # fmt: skip
+def _signature_of(pending):
+    """Return the signature of the driver for this type of `pending`."""
+    return types.boolean(
+        types.FunctionType(MERGE), types.FunctionType(CHOOSE), types.FunctionType(CHOOSE),
+        types.FunctionType(CHOOSE), types.FunctionType(REWARD),
+        NETWORK_ARRAYS, BELIEF_ARRAYS, ROUND_ARRAYS, REGRET_ARRAYS, THREAD_WORKSPACE, pending,
+        PLAY_CONSTANTS, FLOATS, FLOATS, BYTES, types.boolean,  # levels, table, plays, flipped
+        *(types.uint64,) * 4,  # lo, hi, tile, first_run
+        *(types.uint64,) * 2, types.boolean,  # t0, t1, alone
+    )  # fmt: skip
 
 
-@kernel(_SIGNATURE, seconds=1.5, **KERNEL)
-def play(
+def _play(
     merge, choose, choose_eagerly, challenge, draw_rewards,
     network, beliefs, current, recorded, work, pending, constant,
     levels, table, plays, flipped,
@@ -143,7 +144,8 @@ def play(
     store, and the choice reads them when a stage ends. Evidence fades before an update, as in
     `beliefs.fade`; where means drift, those of the round begin at `current.starts`. plays: which
     agents play in each round, (rounds, rows of the block) flattened; empty if all do. Rewards that
-    arrive late are `pending`, and are learnt when all tiles of a round are merged.
+    arrive late are `pending`, and are learnt when all tiles of a round are merged. If it is None,
+    all rewards arrive at once, and numba drops what is for late ones before it compiles it.
     """
     n_agents = constant.n_agents
     n_arms = constant.n_arms
@@ -158,7 +160,6 @@ def play(
     start = size = U64(0)
     n_runs = (hi - lo) // n_agents
     all_play = plays.size == 0
-    delayed = current.waits.size > 0
     column = 0
     # the first recorded round at or after t0
     while alone and recorded.times[column] < t0:
@@ -183,7 +184,7 @@ def play(
             first_row = first // n_agents if shared else first
             last_row = (last + n_agents - U64(1)) // n_agents if shared else last
             acted = rows
-            if beliefs.acted.size > 0:
+            if pending is not None and beliefs.acted.size > 0:
                 acted = beliefs.acted
                 clip_rows(acted, rows, beliefs.prior, first_row, last_row, n_arms)
             # choose: each of the two kernels skips the runs of the other
@@ -212,7 +213,7 @@ def play(
                 fade_rows(rows, beliefs.prior, constant.fading, first_row, last_row)
             updated = store if constant.staged else rows
             width = U64(4 if constant.staged else 2) * n_arms
-            if delayed:
+            if pending is not None:
                 open_pulls(
                     rows, shared, constant.rates, store, constant.mass_stride,
                     constant.counts_open, constant.lowest, arms, rewards, recorded.pulls,
@@ -235,7 +236,7 @@ def play(
                     recorded.charged, recorded.gaps, start, size, arms, first, last,
                     n_agents, n_arms,
                 )  # fmt: skip
-        if delayed:
+        if pending is not None:
             learn_arrivals(
                 out if moved else now, shared, constant.rates, store, constant.mass_stride,
                 constant.counts_open, constant.lowest, pending, n_agents, n_arms, t,
@@ -253,3 +254,9 @@ def play(
                 )  # fmt: skip
                 column += 1
     return flipped
+
+
+play = kernel(_signature_of(types.none), name="play", seconds=2, **KERNEL)(_play)
+play_delayed = kernel(_signature_of(PENDING_ARRAYS), name="play_delayed", seconds=3, **KERNEL)(
+    _play
+)

@@ -228,6 +228,7 @@ class Engine:
         self.table = choice_table(simulation, self.plan)
         # compiled here, or read from the cache on disk
         self.kernels = [KERNELS[name].dispatcher for name in _kernel_names(self.plan)]
+        self.driver = _choose_driver(self.plan)
         self.worth = contest_worth(self.plan)
         self.key = key_of(simulation.seed)
         self.constants = PlayConstants(
@@ -410,12 +411,12 @@ class Engine:
         plays: who plays in these rounds, see `BlockState.draw_plays`
         """
         levels = choice_levels(self.simulation, self.plan, t, end)
-        pending = queue.arrays
+        pending = None
         if self.plan.delayed:
             waits = rows.current.waits.reshape(end - t, -1)
             pending = queue.make_room(t, waits[:, lo:hi])
         return bool(
-            driver.play(
+            self.driver(
                 *self.kernels,
                 self.arrays, rows.beliefs, rows.current, rows.recorded, work, pending,
                 self.constants, levels, self.table, plays, rows.flipped,
@@ -456,9 +457,15 @@ def _kernel_names(plan: KernelPlan) -> tuple[str, ...]:
     return plan.merge, plan.choose, plan.choose_eagerly, plan.challenge, plan.draw_rewards
 
 
+def _choose_driver(plan: KernelPlan) -> Kernel:
+    """Return the loop that calls them."""
+    return driver.play_delayed if plan.delayed else driver.play
+
+
 def list_kernels(simulation: Simulation) -> list[Kernel]:
     """List the kernels that a simulation needs."""
-    return [KERNELS[name] for name in _kernel_names(plan_kernels(simulation))] + [driver.play]
+    plan = plan_kernels(simulation)
+    return [*(KERNELS[name] for name in _kernel_names(plan)), _choose_driver(plan)]
 
 
 def compile_kernels(simulations: Iterable[Simulation], announce: Callable[[int], None]) -> None:

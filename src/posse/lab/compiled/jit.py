@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from numba import njit, types
+from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 
 from posse.lab.compiled import cache
@@ -19,10 +22,41 @@ FAST = {"contract", "nsz", "arcp", "nnan", "ninf"}
 # arrays they are given: two atomic operations an array and call, a tenth of all time.
 KERNEL: dict[str, Any] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
 FAST_KERNEL = {**KERNEL, "fastmath": FAST}
+
+
+class Helper(CPUDispatcher):  # type: ignore[misc]
+    """A compiled function for kernels to call, without the wrapper that Python calls it through.
+
+    These wrappers would take a fifth of the compile time of a kernel. Tests call helpers from
+    Python: then they are compiled once more, with a wrapper.
+    """
+
+    @functools.cached_property
+    def _with_wrapper(self) -> Any:
+        """The same function, compiled for calls from Python."""
+        options = {k: v for k, v in self.targetoptions.items() if k not in _WITHOUT_WRAPPER}
+        return CPUDispatcher(self.py_func, targetoptions=options)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function from Python."""
+        return self._with_wrapper(*arguments)
+
+
+_WITHOUT_WRAPPER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_HELPER = {"nopython": True, "_nrt": False, "error_model": "numpy", **_WITHOUT_WRAPPER}
+
+
 # Numba passes the flags of the kernel that is compiled first on to helpers without flags. Solvers
 # use infinities and NaN, so helpers state their own flags.
-helper = njit(_nrt=False, error_model="numpy", fastmath=FAST - {"nnan", "ninf"})
-vectorised = njit(_nrt=False, error_model="numpy", fastmath=FAST)
+def helper(function: Callable[..., Any]) -> Helper:
+    """Declare a function that kernels call."""
+    return Helper(function, targetoptions={**_HELPER, "fastmath": FAST - {"nnan", "ninf"}})
+
+
+def vectorised(function: Callable[..., Any]) -> Helper:
+    """Declare a function that kernels call, with loops to vectorise: without infinities and NaN."""
+    return Helper(function, targetoptions={**_HELPER, "fastmath": FAST})
+
 
 KERNELS: dict[str, Kernel] = {}  # all kernels, by name
 
@@ -40,7 +74,9 @@ class Kernel:
     @functools.cached_property
     def dispatcher(self) -> Any:
         """The function compiled by numba, which other kernels can call."""
-        with cache.use_kernel_folder(self.name) as can_store:
+        with cache.use_kernel_folder(self.name) as can_store, _pause_garbage_collection():
+            # numba distinguishes kernels by this name, in the cache and in the code it links
+            self.function.__name__ = self.function.__qualname__ = self.name
             return njit(self.signature, cache=can_store, **self.options)(self.function)
 
     @property
@@ -53,15 +89,28 @@ class Kernel:
         return self.dispatcher(*arguments)
 
 
+@contextmanager
+def _pause_garbage_collection() -> Iterator[None]:
+    """Look for no unreachable cycles meanwhile: among numba's many objects it takes a tenth.
+
+    One thread at a time compiles, so that the first one does not resume it for a second.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def kernel(
     signature: Any, *, seconds: float = 1.0, name: str = "", **options: Any
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """Declare a function as a kernel of this signature; the default name is the function's."""
 
     def register(function: Callable[..., Any]) -> Kernel:
-        # numba distinguishes kernels by this name, in the cache and in the code it links
-        function.__name__ = function.__qualname__ = name or function.__name__
-        declared = Kernel(function.__name__, function, signature, options, seconds)
+        declared = Kernel(name or function.__name__, function, signature, options, seconds)
         KERNELS[declared.name] = declared
         return declared
 

@@ -202,7 +202,7 @@ def _splitmix(word):
     return word ^ (word >> U64(31))
 
 
-@njit(inline="always")
+@helper
 def open_stream(stream, agent, t, run, purpose, key0, key1):
     """Point a scalar stream at an address, to draw from as often as needed.
 
@@ -217,7 +217,7 @@ def open_stream(stream, agent, t, run, purpose, key0, key1):
     stream[5] = U64(0)
 
 
-@njit(inline="always")
+@helper
 def next_word(stream):
     """Return the next word of a scalar stream."""
     total = stream[0] + stream[3]
@@ -232,7 +232,7 @@ def next_word(stream):
     return word
 
 
-@njit(inline="always")
+@helper
 def next_uniform(stream):
     """Return the next uniform in (0, 1) of a scalar stream."""
     return uniform(next_word(stream))
