@@ -68,7 +68,10 @@ def observe(
     columns = np.arange(0, cells.shape[1], n_arms) + np.ravel(get_belief_index(belief, arms))
     # Every agent plays one arm, so no column repeats and `+=` with an index array is exact.
     rows = evidence.reshape(n_coordinates, -1)
-    if n_coordinates > 8:  # many coordinates, as those of contexts, are faster all at once
+    add_evidence = getattr(family, "add_evidence", None)
+    if add_evidence is not None:  # a family on kernels, as the lab has
+        add_evidence(cells, columns, rows)
+    elif n_coordinates > 8:  # many coordinates, as those of contexts, are faster all at once
         cells[:, columns] += rows
     else:  # two coordinates are twice as fast one by one
         for row, added in zip(cells, rows, strict=True):
@@ -100,7 +103,13 @@ def statistic(
 
 def _take_arms(belief: FloatArray, arms: NDArray[np.integer]) -> FloatArray:
     """Return the beliefs about the arms played: (D, ..., K), (...) -> (D, ..., 1)."""
-    return np.take_along_axis(belief, get_belief_index(belief, arms)[None, ..., None], axis=-1)
+    n_coordinates = belief.shape[0]
+    n_arms = belief.shape[-1]
+    index = get_belief_index(belief, arms)
+    columns = np.arange(0, index.size * n_arms, n_arms) + np.ravel(index)
+    # a third of the time of take_along_axis
+    taken = belief.reshape(n_coordinates, -1).take(columns, axis=1)
+    return taken.reshape(n_coordinates, *index.shape, 1)
 
 
 def get_belief_index(belief: FloatArray, arms: NDArray[np.integer]) -> NDArray[np.integer]:

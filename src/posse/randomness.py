@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -29,6 +30,10 @@ PURPOSES = (
     "contexts",
     "activity",
 )
+
+
+# Uniforms of one run that `UniformStreams` draws at once, a page of memory or more.
+_DRAWN_AT_ONCE = 4096
 
 
 class Randomness(Protocol):
@@ -150,6 +155,24 @@ class Streams:
                 for run, stream in enumerate(self.generators)
             ]
         )
+
+
+class UniformStreams:
+    """Streams from which only uniforms are drawn: many at a time, the same ones as one by one."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._drawn = np.empty((len(streams.generators), 0))
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniforms of shape (R, ...)."""
+        n = math.prod(size[1:])
+        if n > self._drawn.shape[1]:
+            more = self._streams.random((size[0], max(n, _DRAWN_AT_ONCE)))
+            self._drawn = np.concatenate([self._drawn, more], axis=1)
+        part = self._drawn[:, :n]
+        self._drawn = self._drawn[:, n:]
+        return part.reshape(size)
 
 
 def _view_rows(values: FloatArray) -> FloatArray:

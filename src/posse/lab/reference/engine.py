@@ -42,20 +42,20 @@ def simulate_block(
     """Play some runs side by side; run r is the same in whatever block it is played.
 
     rounds: the number of rounds, if not all up to the horizon
-    compiled: whether a kernel evaluates beliefs at contexts, equal in bits
+    compiled: whether kernels compute beliefs about contexts, equal in bits
     """
     s = simulation
     problem = s.build_problem(len(runs))
+    if compiled:  # imported here because numba takes a second to import
+        from posse.lab.compiled import context_beliefs
+
+        s = replace(s, bandit=context_beliefs.compile_bandit(s.bandit))
     environment = BlockEnvironment(s, runs)
     to_policy = Streams.for_runs(s.seed, runs, "policy")
 
     state: Any = s.algorithm.init(problem)
-    if compiled and hasattr(
-        state, "family"
-    ):  # imported here because numba takes a second to import
-        from posse.lab.compiled.context_beliefs import compile_family
-
-        state = replace(state, family=compile_family(state.family))
+    if compiled and hasattr(state, "family"):
+        state = replace(state, family=context_beliefs.compile_family(state.family))
     recorder = Recorder(s, problem, runs, environment.world, state)
     # a reward may come late, or not at all because its agent does not play
     every_reward = s.bandit.delay is None and s.activity is None
@@ -64,6 +64,8 @@ def simulate_block(
     algorithm: Any = s.algorithm  # validated: it has the optional methods that it needs
     # `prepare` is optional: it starts a round, as the messages of GosInE do.
     prepare = getattr(algorithm, "prepare", None)
+    weights: Any = None
+    mixes: Any = None  # W(t), or the same on a kernel
     for t in range(1, (rounds or s.horizon) + 1):
         try:
             contexts = environment.begin_round(t)
@@ -74,14 +76,17 @@ def simulate_block(
             state = prepare(state, t, to_policy) if prepare else state
             chosen = algorithm.choose(state, t, to_policy, **context_arguments)
             arms = _validate_arms(algorithm, chosen, problem, runs)  # (R, N)
+            before = weights
             cells, rewards, weights = environment.play_round(t, arms, plays)
+            if weights is not before:
+                mixes = context_beliefs.compile_weights(weights) if compiled else weights
             # Agents choose, then observe, then exchange messages by W(t): a round of Algorithm 1.
             if delayed is None:
-                state = algorithm.learn(state, arms, rewards, weights, **context_arguments)
+                state = algorithm.learn(state, arms, rewards, mixes, **context_arguments)
             else:
                 arrivals = delayed.collect_arrivals(t, arms, rewards, plays, **context_arguments)
                 played = arms if plays is None else np.where(plays, arms, IDLE)
-                state = algorithm.learn_delayed(state, played, arrivals, weights)
+                state = algorithm.learn_delayed(state, played, arrivals, mixes)
             recorder.record_round(t, cells, state, weights, plays)
         except Exception as error:  # often of a user's own algorithm, family or graph
             error.add_note(f"(in round {t}, {_name_runs(runs)}, {type(algorithm).__name__})")
