@@ -163,16 +163,18 @@ class UniformStreams:
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self._drawn = np.empty((len(streams.generators), 0))
+        self._n_used = 0
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
         """Uniforms of shape (R, ...)."""
-        n = math.prod(size[1:])
-        if n > self._drawn.shape[1]:
-            more = self._streams.random((size[0], max(n, _DRAWN_AT_ONCE)))
-            self._drawn = np.concatenate([self._drawn, more], axis=1)
-        part = self._drawn[:, :n]
-        self._drawn = self._drawn[:, n:]
-        return part.reshape(size)
+        start = self._n_used
+        end = start + math.prod(size[1:])
+        if end > self._drawn.shape[1]:
+            more = self._streams.random((size[0], max(end - start, _DRAWN_AT_ONCE)))
+            self._drawn = np.concatenate([self._drawn[:, start:], more], axis=1)
+            start, end = 0, end - start
+        self._n_used = end
+        return self._drawn[:, start:end].reshape(size)
 
 
 def _view_rows(values: FloatArray) -> FloatArray:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from posse.bandits import ContextualBandit
 from posse.families import GaussianWeights, Linear, Logistic
 from posse.lab.compiled.kernels.contexts import (
-    add_to_columns,
     evaluate_at_contexts,
     merge_coordinates,
     predict_linearly,
@@ -61,15 +60,6 @@ class CompiledWeights(GaussianWeights):
             U64(d), U64(weight.size),
         )  # fmt: skip
         return coordinates
-
-    def add_evidence(
-        self, cells: FloatArray, columns: NDArray[np.int64], evidence: FloatArray
-    ) -> None:
-        """Add evidence (D, n) to different columns (n,) of the cells (D, ...), in place."""
-        add_to_columns(
-            cells.reshape(-1), columns, np.ascontiguousarray(evidence).reshape(-1),
-            U64(cells.shape[0]), U64(cells.shape[1]), U64(len(columns)),
-        )  # fmt: skip
 
 
 def _flatten_features_first(contexts: FloatArray) -> FloatArray:
@@ -133,13 +123,24 @@ class CompiledSparseWeights(SparseWeights):
         self._arrays = (offsets, neighbours, values, equal_stretches(offsets, neighbours, values))
 
     def __matmul__(self, x: FloatArray) -> FloatArray:
-        n_agents, n_arms = x.shape[-2:]
-        mixed = np.empty(x.shape)
+        return self.merge_evidence(x, np.zeros(0, np.int64), np.zeros((len(x), 0)))
+
+    def merge_evidence(
+        self, belief: FloatArray, columns: NDArray[np.int64], evidence: FloatArray
+    ) -> FloatArray:
+        """Return W (belief + evidence), as `posse.beliefs.observe_and_merge` needs it.
+
+        belief: (D, ..., N, K); columns: (... N,) cells of (..., N, K); evidence: (D, ... N)
+        """
+        n_agents, n_arms = belief.shape[-2:]
+        n_cells = n_agents * n_arms
+        merged = np.empty(belief.shape)
         merge_coordinates(
-            mixed.reshape(-1), np.ascontiguousarray(x, dtype=float).reshape(-1), *self._arrays,
-            U64(x.size // n_arms), U64(n_agents), U64(n_arms),
+            merged.reshape(-1), np.ascontiguousarray(belief, dtype=float).reshape(-1), columns,
+            np.ascontiguousarray(evidence).reshape(-1), *self._arrays,
+            U64(belief.size // n_cells), U64(belief[0].size // n_cells), U64(n_cells),
         )  # fmt: skip
-        return mixed
+        return merged
 
 
 def compile_weights(weights: Any) -> Any:

@@ -28,6 +28,8 @@ from posse.randomness import Streams
 
 # Arrays of about this many numbers stay in the processor's second-level cache.
 _BLOCK_ELEMENTS = 32_768
+# Kernels need less of the cache, and larger blocks have fewer calls of them.
+_COMPILED_BLOCK_ELEMENTS = 131_072
 # From this many evaluations of beliefs at contexts on, a kernel saves more time than it costs.
 COMPILED_FROM = 200_000
 
@@ -115,7 +117,9 @@ def _validate_arms(
     return array.astype(np.intp, copy=False)
 
 
-def split_into_blocks(simulation: Simulation, runs: range) -> list[range]:
+def split_into_blocks(
+    simulation: Simulation, runs: range, threads: int = 1, compiled: bool = False
+) -> list[range]:
     """Split runs into blocks that fit the cache, so that memory does not grow with runs."""
     n_coordinates = count_coordinates(simulation.model)
     # Solving the linear systems of contexts gains from longer rows, so that blocks are larger.
@@ -125,8 +129,10 @@ def split_into_blocks(simulation: Simulation, runs: range) -> list[range]:
         * simulation.bandit.n_arms
         * -(-n_coordinates // coordinates_per_element)
     )
-    size = max(1, _BLOCK_ELEMENTS // per_run)
-    return split_runs(runs, size)
+    size = _BLOCK_ELEMENTS // per_run
+    if compiled:  # at least one block for each thread
+        size = min(_COMPILED_BLOCK_ELEMENTS // per_run, -(-len(runs) // threads))
+    return split_runs(runs, max(1, size))
 
 
 def run(simulation: Simulation, runs: range, threads: int, advance: Advance) -> Block:
@@ -135,7 +141,7 @@ def run(simulation: Simulation, runs: range, threads: int, advance: Advance) -> 
     compiled = simulation.reads_contexts and n_beliefs * simulation.horizon >= COMPILED_FROM
     return play_blocks(
         lambda block, go_on: simulate_block(simulation, block, go_on, compiled=compiled),
-        split_into_blocks(simulation, runs),
+        split_into_blocks(simulation, runs, threads, compiled),
         threads,
         advance,
     )

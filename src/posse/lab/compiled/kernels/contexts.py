@@ -100,14 +100,6 @@ def write_normal_equations(contexts, weight, target, coordinates, n_features, n)
             coordinate += n
 
 
-@kernel(types.void(FLOATS, TALLY, _INPUT, *(types.uint64,) * 3), **KERNEL)
-def add_to_columns(cells, columns, evidence, n_coordinates, n_cells, n):
-    """Add evidence (D, n) to different columns (n,) of the cells (D, n_cells), flat."""
-    for i in range(n_coordinates):
-        for b in range(n):
-            cells[i * n_cells + U64(columns[b])] += evidence[i * n + b]
-
-
 @kernel(types.void(_INPUT, _INPUT, FLOATS, *(types.uint64,) * 4), **KERNEL)
 def predict_linearly(contexts, theta, predictor, n_runs, n_agents, n_arms, n_features):
     """Write x'theta of every visit and arm: (R, N, d), (R, d, K) -> (R, N, K), flat."""
@@ -124,40 +116,60 @@ def predict_linearly(contexts, theta, predictor, n_runs, n_agents, n_arms, n_fea
                 predictor[out + k] += contexts[x + j] * theta[weights + k]
 
 
-@kernel(types.void(FLOATS, _INPUT, TALLY, TALLY, FLOATS, INDICES, *(types.uint64,) * 3), **KERNEL)
-def merge_coordinates(out, belief, offsets, neighbours, weights, alike, n_rows, n_agents, n_arms):
-    """Write W belief for every coordinate and run: rows of K arms, n_rows = D R N, flat.
+@kernel(
+    types.void(
+        FLOATS, _INPUT, TALLY, _INPUT, TALLY, TALLY, FLOATS, INDICES, *(types.uint64,) * 3
+    ),
+    seconds=2.0,
+    **{**KERNEL, "_nrt": True},
+)  # fmt: skip
+def merge_coordinates(
+    out, belief, columns, evidence, offsets, neighbours, weights, alike, n_layers, n_runs, n_cells
+):
+    """Write W (belief + evidence) for every coordinate and run: (D, R, N K) -> (D, R, N K), flat.
 
-    neighbours: relative to the agent; alike: for each agent how many rows from it on have the same
-    neighbours and weights, which merge in one stretch.
+    columns, evidence: (R N,) the cell of each agent's observation and (D, R N) what it adds; or
+    both empty. neighbours: relative to the agent; alike: for each agent how many from it on have
+    the same neighbours and weights, which merge in one stretch. n_layers: D R; n_cells: N K.
     """
     use_wide_vectors()
-    row = U64(0)
-    while row < n_rows:
-        agent = row % n_agents
-        stretch = min(U64(alike[agent]), _STRETCH)
-        length = stretch * n_arms
-        to = row * n_arms
-        e = offsets[agent]
-        end = offsets[agent + U64(1)]
-        for j in range(to, to + length):
-            out[j] = 0.0
-        while e < end:
-            # three links at a time, added in their order: a pass over the rows costs more
-            a = U64(neighbours[e]) * n_arms
-            p = weights[e]
-            if end - e >= 3:
-                b = U64(neighbours[e + 1]) * n_arms
-                c = U64(neighbours[e + 2]) * n_arms
-                q = weights[e + 1]
-                r = weights[e + 2]
-                for j in range(to, to + length):
-                    total = out[j] + p * belief[j + a]
-                    total += q * belief[j + b]
-                    out[j] = total + r * belief[j + c]
-                e += 3
-            else:
-                for j in range(to, to + length):
-                    out[j] += p * belief[j + a]
-                e += 1
-        row += stretch
+    n_agents = U64(len(alike))
+    n_arms = n_cells // n_agents
+    updated = np.empty(n_cells)  # of one coordinate and run: it stays in the cache
+    for layer in range(n_layers):
+        first = layer * n_cells
+        for j in range(n_cells):
+            updated[j] = belief[first + j]
+        if len(columns):
+            run = layer % n_runs
+            for b in range(run * n_agents, (run + U64(1)) * n_agents):
+                cell = U64(columns[b]) - run * n_cells
+                updated[cell] += evidence[layer // n_runs * n_runs * n_agents + b]
+        agent = U64(0)
+        while agent < n_agents:
+            stretch = min(U64(alike[agent]), _STRETCH)
+            e = offsets[agent]
+            end = offsets[agent + U64(1)]
+            start = agent * n_arms
+            stop = start + stretch * n_arms
+            for j in range(start, stop):
+                out[first + j] = 0.0
+            while e < end:
+                # three links at a time, added in their order: a pass over the rows costs more
+                a = U64(neighbours[e]) * n_arms
+                p = weights[e]
+                if end - e >= 3:
+                    b = U64(neighbours[e + 1]) * n_arms
+                    c = U64(neighbours[e + 2]) * n_arms
+                    q = weights[e + 1]
+                    r = weights[e + 2]
+                    for j in range(start, stop):
+                        total = out[first + j] + p * updated[j + a]
+                        total += q * updated[j + b]
+                        out[first + j] = total + r * updated[j + c]
+                    e += 3
+                else:
+                    for j in range(start, stop):
+                        out[first + j] += p * updated[j + a]
+                    e += 1
+            agent += stretch
