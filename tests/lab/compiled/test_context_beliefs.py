@@ -195,19 +195,12 @@ def test_features_of_arms_and_one_theta_for_all_arms_are_the_same_to_the_bit(mon
     bandit = posse.ContextualBandit(
         Linear(shared=True), posse.bandits.UnitFeatures(4, 3), posse.NormalWeights(4)
     )
+    network = posse.networks.cycle(AGENTS)
     results = []
     for least in (0, 10**9):
         monkeypatch.setattr(engine, "COMPILED_FROM", least)
-        results.append(
-            posse.simulate(
-                bandit,
-                posse.networks.cycle(AGENTS),
-                posse.Decentralized(TS),
-                horizon=20,
-                runs=3,
-                seed=2,
-            )  # fmt: skip
-        )
+        algorithm = posse.Decentralized(TS)
+        results.append(posse.simulate(bandit, network, algorithm, horizon=20, runs=3, seed=2))
     np.testing.assert_array_equal(results[0].regret, results[1].regret)
 
 
