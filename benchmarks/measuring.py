@@ -49,9 +49,9 @@ def ratio(
     }
 
 
-def compare_with_plain(what, must, stretch, rounds, plain, ours) -> Row:
+def compare_with_plain(what, must, stretch, rounds, plain, ours, clock=time.perf_counter) -> Row:
     """A row from two contenders, each (function, agent-steps)."""
-    best = time_interleaved({"plain": plain[0], "posse": ours[0]}, rounds)
+    best = time_interleaved({"plain": plain[0], "posse": ours[0]}, rounds, clock)
     return ratio(
         what,
         must,

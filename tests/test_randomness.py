@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posse import randomness
-from posse.randomness import PURPOSES, Streams, create_generator
+from posse.randomness import PURPOSES, Streams, UniformStreams, create_generator
 
 A = np.array([[0.5, 2.0, 30.0], [1.0, 1.0, 4.0], [0.1, 7.0, 9.0]])
 DRAWS = {
@@ -81,6 +81,13 @@ def test_a_run_draws_the_same_in_any_block(draw):
         in_pair, by_itself = DRAWS[draw](pair, [2, 1]), DRAWS[draw](alone, [1])
         np.testing.assert_array_equal(in_pair[1], by_itself[0])
     assert not np.array_equal(in_pair[0], in_pair[1])
+
+
+def test_uniforms_drawn_many_at_a_time_are_those_drawn_one_by_one():
+    plain = Streams.for_runs(5, [2, 0], "contexts")
+    ahead = UniformStreams(Streams.for_runs(5, [2, 0], "contexts"))
+    for size in [(2, 7), (2, 5000), (2, 3, 4), *[(2, 900)] * 12, (2, 1)]:
+        np.testing.assert_array_equal(ahead.random(size), plain.random(size))
 
 
 def test_a_draw_for_another_number_of_runs_is_an_error():

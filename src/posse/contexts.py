@@ -355,17 +355,21 @@ class Contexts:
 
     def __call__(self, generator: Randomness, size: tuple[int, ...]) -> FloatArray:
         """Draw the contexts of random visits: (R, N) -> (R, N, d)."""
-        parts = [np.ones((*size, 1))]
+        x = np.empty((*size, self.n_features))
+        x[..., 0] = 1.0
+        end = 1
         for _, field in self:
             # Two uniforms per optional field, whether it is missing or not: streams stay aligned.
             columns = field.draw(np.asarray(generator.random(size)))
+            start = end
+            end = start + columns.shape[-1]
+            x[..., start:end] = columns
             if field.optional:
                 missing = np.asarray(generator.random(size)) < field.missing
-                columns = np.where(missing[..., None], 0.0, columns)
-                parts += [columns, missing[..., None].astype(float)]
-            else:
-                parts.append(columns)
-        return np.concatenate(parts, axis=-1)
+                x[missing, start:end] = 0.0
+                x[..., end] = missing
+                end += 1
+        return x
 
     def to_data(self) -> dict[str, Any]:
         """Encode the schema as in an experiment file or agent.toml; `Contexts(data)` decodes it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -29,6 +30,10 @@ PURPOSES = (
     "contexts",
     "activity",
 )
+
+
+# Uniforms of one run that `UniformStreams` draws at once, a page of memory or more.
+_DRAWN_AT_ONCE = 4096
 
 
 class Randomness(Protocol):
@@ -150,6 +155,26 @@ class Streams:
                 for run, stream in enumerate(self.generators)
             ]
         )
+
+
+class UniformStreams:
+    """Streams from which only uniforms are drawn: many at a time, the same ones as one by one."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._drawn = np.empty((len(streams.generators), 0))
+        self._n_used = 0
+
+    def random(self, size: tuple[int, ...]) -> FloatArray:
+        """Uniforms of shape (R, ...)."""
+        start = self._n_used
+        end = start + math.prod(size[1:])
+        if end > self._drawn.shape[1]:
+            more = self._streams.random((size[0], max(end - start, _DRAWN_AT_ONCE)))
+            self._drawn = np.concatenate([self._drawn[:, start:], more], axis=1)
+            start, end = 0, end - start
+        self._n_used = end
+        return self._drawn[:, start:end].reshape(size)
 
 
 def _view_rows(values: FloatArray) -> FloatArray:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from posse import validation
+from posse import beliefs, validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianState
 from posse.algorithms.decentralized import Decentralized
@@ -92,6 +93,19 @@ learning_rate=None, threshold=0.5)
             reverse=np.lexsort((receivers, senders)),
             n_exchanges=np.zeros(problem.n_runs, dtype=np.int64),
         )
+
+    def _observe_and_merge(
+        self,
+        state: BayesianState,
+        arms: NDArray[np.intp],
+        rewards: FloatArray,
+        weights: Any,
+        contexts: FloatArray | None,
+    ) -> EventTriggeredState:
+        """Update with the rewards, then exchange over the triggered links."""
+        faded = self._discount_belief(state)
+        updated = beliefs.observe(faded, arms, rewards, state.family, state.learning_rate, contexts)
+        return self._merge_beliefs(state, updated, weights)
 
     def _merge_beliefs(
         self, state: BayesianState, updated: FloatArray, weights: Any

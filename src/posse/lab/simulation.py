@@ -178,12 +178,12 @@ class Simulation:
     activity: Activity | None = None  # None: all agents play in every round
     regret: str = "own"  # one of REGRETS
 
-    @property
+    @cached_property
     def model(self) -> Model:
         """The reward model of the algorithm: its own family, else the bandit's."""
         return resolve_model(self.algorithm, self.bandit)
 
-    @property
+    @cached_property
     def reads_contexts(self) -> bool:
         """Whether `choose` and `learn` of the algorithm take contexts."""
         return is_contextual(self.model)

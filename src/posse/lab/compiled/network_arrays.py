@@ -52,7 +52,7 @@ def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     from scipy.sparse import csr_array
 
     matrix = csr_array(network.weights)
-    offsets, neighbours, weights = _csr_rows(matrix)
+    offsets, neighbours, weights = csr_rows(matrix)
     constants = np.zeros(8)
     if plan.merge == "merge_chebyshev":
         # the kernel computes T_n by 2 W/lambda_2, so the factor is part of the weights
@@ -61,11 +61,11 @@ def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     if plan.merge == "merge_awake":
         constants[:2] = is_by_max_degree(network), 0.5 if network.rule == "lazy" else 1.0
     return NetworkArrays(
-        offsets, neighbours, weights, _equal_stretches(offsets, neighbours, weights), constants
+        offsets, neighbours, weights, equal_stretches(offsets, neighbours, weights), constants
     )
 
 
-def _csr_rows(matrix: Any) -> tuple[Any, Any, Any]:
+def csr_rows(matrix: Any) -> tuple[Any, Any, Any]:
     """Return a CSR matrix as offsets, neighbours relative to the agent, and weights."""
     offsets = matrix.indptr.astype(np.int64)
     agents = np.repeat(np.arange(matrix.shape[0]), np.diff(offsets))
@@ -90,7 +90,7 @@ def _failing_links(network: Network, plan: KernelPlan) -> NetworkArrays:
     samples = plan.choose.startswith("choose_thompson") and plan.challenge == "choose_nothing"
     constants[:5] = dynamics.p, realised, network.is_uniform, alike, samples
     return NetworkArrays(
-        *_csr_rows(matrix),
+        *csr_rows(matrix),
         links=_link_ends(network),
         constants=np.concatenate([constants, network.link_weights]),
         n_words=len(network.edges) // 2 + 2,
@@ -159,14 +159,14 @@ def _push_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
         constants[push_sum.REALISED] = network.dynamics.normalise == "realised"
         n_words = len(network.edges) // 2 + 2
     return NetworkArrays(
-        *_csr_rows(shares),
+        *csr_rows(shares),
         links=_link_ends(network),
         constants=np.concatenate([constants, shares.diagonal()]),
         n_words=n_words,
     )
 
 
-def _equal_stretches(offsets: Any, neighbours: Any, weights: Any) -> Any:
+def equal_stretches(offsets: Any, neighbours: Any, weights: Any) -> Any:
     """Count how many agents from each one on have its (relative) neighbours and weights: (N,)."""
     n_agents = len(offsets) - 1
     degrees = np.diff(offsets)

@@ -28,6 +28,8 @@ from posse.randomness import Streams
 
 # Arrays of about this many numbers stay in the processor's second-level cache.
 _BLOCK_ELEMENTS = 32_768
+# Kernels need less of the cache, and larger blocks have fewer calls of them.
+_COMPILED_BLOCK_ELEMENTS = 131_072
 # From this many evaluations of beliefs at contexts on, a kernel saves more time than it costs.
 COMPILED_FROM = 200_000
 
@@ -42,20 +44,20 @@ def simulate_block(
     """Play some runs side by side; run r is the same in whatever block it is played.
 
     rounds: the number of rounds, if not all up to the horizon
-    compiled: whether a kernel evaluates beliefs at contexts, equal in bits
+    compiled: whether kernels compute beliefs about contexts, equal in bits
     """
     s = simulation
     problem = s.build_problem(len(runs))
+    if compiled:  # imported here because numba takes a second to import
+        from posse.lab.compiled import context_beliefs
+
+        s = replace(s, bandit=context_beliefs.compile_bandit(s.bandit))
     environment = BlockEnvironment(s, runs)
     to_policy = Streams.for_runs(s.seed, runs, "policy")
 
     state: Any = s.algorithm.init(problem)
-    if compiled and hasattr(
-        state, "family"
-    ):  # imported here because numba takes a second to import
-        from posse.lab.compiled.context_beliefs import compile_family
-
-        state = replace(state, family=compile_family(state.family))
+    if compiled and hasattr(state, "family"):
+        state = replace(state, family=context_beliefs.compile_family(state.family))
     recorder = Recorder(s, problem, runs, environment.world, state)
     # a reward may come late, or not at all because its agent does not play
     every_reward = s.bandit.delay is None and s.activity is None
@@ -64,6 +66,8 @@ def simulate_block(
     algorithm: Any = s.algorithm  # validated: it has the optional methods that it needs
     # `prepare` is optional: it starts a round, as the messages of GosInE do.
     prepare = getattr(algorithm, "prepare", None)
+    weights: Any = None
+    mixes: Any = None  # W(t), or the same on a kernel
     for t in range(1, (rounds or s.horizon) + 1):
         try:
             contexts = environment.begin_round(t)
@@ -74,14 +78,17 @@ def simulate_block(
             state = prepare(state, t, to_policy) if prepare else state
             chosen = algorithm.choose(state, t, to_policy, **context_arguments)
             arms = _validate_arms(algorithm, chosen, problem, runs)  # (R, N)
+            before = weights
             cells, rewards, weights = environment.play_round(t, arms, plays)
+            if weights is not before:
+                mixes = context_beliefs.compile_weights(weights) if compiled else weights
             # Agents choose, then observe, then exchange messages by W(t): a round of Algorithm 1.
             if delayed is None:
-                state = algorithm.learn(state, arms, rewards, weights, **context_arguments)
+                state = algorithm.learn(state, arms, rewards, mixes, **context_arguments)
             else:
                 arrivals = delayed.collect_arrivals(t, arms, rewards, plays, **context_arguments)
                 played = arms if plays is None else np.where(plays, arms, IDLE)
-                state = algorithm.learn_delayed(state, played, arrivals, weights)
+                state = algorithm.learn_delayed(state, played, arrivals, mixes)
             recorder.record_round(t, cells, state, weights, plays)
         except Exception as error:  # often of a user's own algorithm, family or graph
             error.add_note(f"(in round {t}, {_name_runs(runs)}, {type(algorithm).__name__})")
@@ -110,7 +117,9 @@ def _validate_arms(
     return array.astype(np.intp, copy=False)
 
 
-def split_into_blocks(simulation: Simulation, runs: range) -> list[range]:
+def split_into_blocks(
+    simulation: Simulation, runs: range, threads: int = 1, compiled: bool = False
+) -> list[range]:
     """Split runs into blocks that fit the cache, so that memory does not grow with runs."""
     n_coordinates = count_coordinates(simulation.model)
     # Solving the linear systems of contexts gains from longer rows, so that blocks are larger.
@@ -120,8 +129,10 @@ def split_into_blocks(simulation: Simulation, runs: range) -> list[range]:
         * simulation.bandit.n_arms
         * -(-n_coordinates // coordinates_per_element)
     )
-    size = max(1, _BLOCK_ELEMENTS // per_run)
-    return split_runs(runs, size)
+    size = _BLOCK_ELEMENTS // per_run
+    if compiled:  # at least one block for each thread
+        size = min(_COMPILED_BLOCK_ELEMENTS // per_run, -(-len(runs) // threads))
+    return split_runs(runs, max(1, size))
 
 
 def run(simulation: Simulation, runs: range, threads: int, advance: Advance) -> Block:
@@ -130,7 +141,7 @@ def run(simulation: Simulation, runs: range, threads: int, advance: Advance) -> 
     compiled = simulation.reads_contexts and n_beliefs * simulation.horizon >= COMPILED_FROM
     return play_blocks(
         lambda block, go_on: simulate_block(simulation, block, go_on, compiled=compiled),
-        split_into_blocks(simulation, runs),
+        split_into_blocks(simulation, runs, threads, compiled),
         threads,
         advance,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from posse.bandits import CONTEXTS, DRIFTS, Bandit, ContextualBandit, Dataset, E
 from posse.contexts import Contexts
 from posse.families import clip_means
 from posse.lab.simulation import Simulation, in_played_order
-from posse.randomness import FloatArray, Streams, create_generator
+from posse.randomness import FloatArray, Streams, UniformStreams, create_generator
 
 
 class World:
@@ -80,7 +81,9 @@ class ContextualWorld:
         assert isinstance(s.bandit, ContextualBandit)
         self.changes = True
         self._bandit = s.bandit
-        self._stream = Streams.for_runs(s.seed, runs, "contexts")
+        self._stream: Any = Streams.for_runs(s.seed, runs, "contexts")
+        if type(s.bandit.contexts) is Contexts:  # it draws uniforms only
+            self._stream = UniformStreams(self._stream)
         self._size = (len(runs), s.network.n_agents)
         self.order = s.arm_orders(runs)
         of_runs = [
