@@ -32,6 +32,7 @@ from plain_numpy import (
     gaussian_thompson,
 )
 from pooling import pooling_rows
+from sleepers import sleeper_rows
 from worlds import world_rows
 
 import posse
@@ -232,50 +233,6 @@ def push_sum_rows(rounds: int) -> list[Row]:
     return table
 
 
-def activity_rows(rounds: int) -> list[Row]:
-    """A mask of who plays, beside none: at most so many times its processor time."""
-    gaussian = posse.Bandit.gaussian(MEANS)
-    few = posse.Bandit.gaussian([0.5, 0.1])
-    cycle = posse.networks.cycle(100)
-    cases = {
-        "N=100 K=17": (gaussian, cycle, DEC_TS, 1000, 32),
-        "N=10 K=2": (few, posse.networks.cycle(10), DEC_TS, 1000, 300),
-        "Tree, N=100 K=17": (gaussian, cycle, posse.Tree(posse.ThompsonSampling()), 1000, 20),
-        "flooding, N=100 K=17": (
-            gaussian,
-            cycle,
-            posse.Flooding(posse.ThompsonSampling()),
-            300,
-            10,
-        ),
-    }
-    activities = {"relays": posse.activity.Asleep(0.5)}
-    table = []
-    for name, case in cases.items():
-        masks = dict(activities)
-        if case[2] is DEC_TS:
-            masks["cut off"] = posse.activity.Asleep(0.5, relays=False)
-        for kind, who in masks.items():
-            best = time_interleaved(
-                {
-                    "all play": build_simulation(*case),
-                    "half": build_simulation(*case, activity=who),
-                },
-                rounds,
-                time.process_time,
-            )
-            steps = case[1].n_agents * case[3] * case[4]
-            table.append(
-                {
-                    "what": f"half asleep, {kind}, Gaussian TS, {name}, against all play",
-                    "ratio": best["half"] / best["all play"],
-                    "at_most": 1.3,
-                    "ns_per_agent_step": {who: 1e9 * t / steps for who, t in best.items()},
-                }
-            )
-    return table
-
-
 def growth_row(points) -> Row:
     """How the cost of an agent-step grows from a thousand to a million agents on a cycle."""
     small = points[0][1]
@@ -376,13 +333,13 @@ def main() -> None:
         rows(options.rounds),
         contested_rows(options.rounds),
         bayes_ucb_rows(options.rounds),
-        activity_rows(options.rounds),
         push_sum_rows(options.rounds),
         beyond_rows(options.rounds),
         context_rows(options.rounds),
         evaluation_rows(options.rounds),
         pooling_rows(options.rounds),
         world_rows(options.rounds),
+        sleeper_rows(options.rounds),
     ):
         table.append(row)
         print(show(row), flush=True)

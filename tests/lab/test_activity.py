@@ -301,8 +301,9 @@ def test_an_algorithm_that_is_not_defined_for_sleepers_is_refused():
     directed = posse.networks.from_edges([(0, 1), (1, 2), (2, 0)], directed=True)
     with pytest.raises(ValueError, match="relays=False needs links in both directions"):
         simulate(posse.PushSum(TS), directed, "auto", activity=activity.Asleep(0.5, relays=False))
-    with pytest.raises(ValueError, match="is CoopUCB, which is defined for agents that play"):
-        simulate(posse.CoopUCB(), NETWORKS["star"], "auto", activity=activity.Asleep(0.5))
+    liars = posse.Liars(posse.Decentralized(TS), agents=[1])
+    with pytest.raises(ValueError, match="is Liars, which is defined for agents that play"):
+        simulate(liars, NETWORKS["star"], "auto", activity=activity.Asleep(0.5))
     for keep in ("messages", "signs"):
         with pytest.raises(ValueError, match="where agents sleep"):
             simulate(

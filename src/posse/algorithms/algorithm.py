@@ -98,7 +98,9 @@ class Algorithm(Protocol):
     Optional: `learn_delayed(state, arms, arrivals, weights)` replaces `learn` for bandits with
     delayed rewards (`posse.Bandit.delayed`), and where agents sleep (`posse.activity`): arms (R, N)
     are the arms played in this round, IDLE (-1) for an agent that does not play; `arrivals`
-    (`ArrivedRewards`) are the rewards that arrive in it. An algorithm without it is refused there.
+    (`ArrivedRewards`) are the rewards that arrive in it. An algorithm without it is refused there,
+    unless agents only sleep and `accepts_idle = True` says that `learn` itself takes the arm IDLE,
+    with a reward of 0. With `needs_fixed_links = True` links must not fail while agents sleep.
     """
 
     name: ClassVar[str]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs, rules, sites
-from posse.algorithms.algorithm import ArrivedRewards, Problem
+from posse.algorithms.algorithm import IDLE, ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
 from posse.families import Family, require_plain_family
 from posse.randomness import FloatArray, IntArray
@@ -47,6 +47,7 @@ class PartialPooling(BayesianAlgorithm):
 
     name: ClassVar[str] = "partial-pooling"
     accepts_directed: ClassVar[bool] = True
+    accepts_idle: ClassVar[bool] = True
 
     site_sd: float | None = None
     refresh: float = 0.01
@@ -75,7 +76,11 @@ class PartialPooling(BayesianAlgorithm):
     ) -> PartialPoolingState:
         """Apply Bayes' rule to the own rewards, and pool the others' evidence when it is due."""
         assert isinstance(state, PartialPoolingState)  # made by init
-        evidence = beliefs.observe(state.evidence, arms, rewards, state.family, 1.0)
+        plays = arms != IDLE
+        added_to_all = beliefs.observe(
+            state.evidence, np.where(plays, arms, 0), rewards, state.family, 1.0
+        )
+        evidence = np.where(plays[..., None], added_to_all, state.evidence)
         return self._pool_when_due(state, evidence)
 
     def learn_arrived(

@@ -24,13 +24,18 @@ from posse.algorithms import (
     CONTEXTUAL,
     BayesianAlgorithm,
     Centralized,
+    ComEx,
+    CoopSE,
     Decentralized,
     EventTriggered,
     Flooding,
+    FollowYourLeader,
+    LinUCB,
     PartialPooling,
     PushSum,
     TimedAlgorithm,
     Tree,
+    UCBNetwork,
 )
 from posse.bandits import (
     DELAYS,
@@ -339,6 +344,12 @@ def _check_delayed(
         )
 
 
+# Algorithms that send observations, of which there are fewer where agents sleep.
+SENDS_OBSERVATIONS = (
+    Centralized, Flooding, PartialPooling, UCBNetwork, FollowYourLeader, ComEx, CoopSE, LinUCB,
+)  # fmt: skip
+
+
 def check_idle(
     label: str,
     algorithm: Any,
@@ -350,13 +361,22 @@ def check_idle(
     if activity is None:
         return
     kind = type(algorithm).__name__
-    if not callable(getattr(algorithm, "learn_delayed", None)):
+    if not getattr(algorithm, "accepts_idle", False):
+        if not callable(getattr(algorithm, "learn_delayed", None)):
+            raise ValueError(
+                f"activity: {label} is {kind}, which is defined for agents that play in every "
+                "round: your own algorithm needs the method learn_delayed, or accepts_idle = True"
+            )
+        _check_overrides(label, algorithm, "where agents sleep")
+    if not getattr(algorithm, "charge_initial", True):
         raise ValueError(
-            f"activity: {label} is {kind}, which is defined for agents that play in every round: "
-            "use Decentralized, Isolated, Centralized, Flooding, Tree, PushSum or EventTriggered; "
-            "your own algorithm needs the method learn_delayed"
+            f"activity: charge_initial of {label} must be True where agents sleep, since not all "
+            "of them play in the forced rounds"
         )
-    _check_overrides(label, algorithm, "where agents sleep")
+    if not activity.relays and getattr(algorithm, "needs_fixed_links", False):
+        raise ValueError(
+            f"activity: {label} is {kind}, which needs links that do not change: use relays=True"
+        )
     if copies_beliefs(activity) and not isinstance(algorithm, Decentralized):
         raise ValueError(
             f"activity: copies is for Decentralized, and {label} is {kind}, which counts every "
@@ -371,7 +391,7 @@ def check_idle(
         raise ValueError(f"activity: {label} is Tree, which cannot play under gossip")
     if "signs" in keep:
         raise ValueError("keep: signs are not kept where agents sleep: drop activity or signs")
-    if "messages" in keep and isinstance(algorithm, Centralized | Flooding):
+    if "messages" in keep and isinstance(algorithm, SENDS_OBSERVATIONS):
         raise ValueError(
             f"keep: messages of {label} are not counted where agents sleep: {kind} sends "
             "observations, of which there are fewer then"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import rules
-from posse.algorithms.algorithm import Problem
+from posse.algorithms.algorithm import IDLE, Problem
 from posse.algorithms.rivals.message_passing import (
     ForcedReceivedIndex,
     ReceivedState,
@@ -79,7 +79,7 @@ class ComEx(ForcedReceivedIndex):
     ) -> ComExState:
         """Add the own observation, and those that the neighbours send."""
         n_arms = state.problem.n_arms
-        is_sent = is_exploration(state, arms)
+        is_sent = is_exploration(state, arms) & (arms != IDLE)
         relay, sums = state.relay.deliver_round(np.where(is_sent, arms, n_arms), rewards, weights)
         # the column of observations that were not sent is dropped
         counts, totals = (array[..., :n_arms] for array in sums)

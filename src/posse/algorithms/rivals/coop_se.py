@@ -54,6 +54,7 @@ class CoopSE:
     """
 
     name: ClassVar[str] = "coop-se"
+    accepts_idle: ClassVar[bool] = True
     source: ClassVar[str] = "abstract"
 
     index: Literal["published", "gaussian"] = "published"

@@ -43,8 +43,11 @@ class ConsensusIndex:
         """Compute the index of every arm: (..., N, K)."""
         slack = self.slack[:, None] + self.growing * math.sqrt(math.log(t))
         total_weight = self.weight + counts
-        width = np.sqrt(scale * (counts + slack) / (counts * total_weight))
-        return np.asarray((self.shift + totals) / total_weight + width)
+        # without observations, as after a forced round asleep, an arm is played first
+        with np.errstate(divide="ignore", invalid="ignore"):
+            width = np.sqrt(scale * (counts + slack) / (counts * total_weight))
+            bound = (self.shift + totals) / total_weight + width
+        return np.where(counts > 0, bound, np.inf)
 
 
 def ucb_scale(problem: Problem, exploration: float, sigma: float | None, t: int) -> float:
@@ -71,6 +74,8 @@ class RunningConsensus(ForcedStart, ABC):
     Landgren, Srivastava, Leonard, "Distributed cooperative decision-making in multiarmed
     bandits", ECC and CDC 2016, Automatica 2021.
     """
+
+    accepts_idle: ClassVar[bool] = True
 
     @abstractmethod
     def build_index(self, problem: Problem) -> ConsensusIndex:
@@ -127,6 +132,7 @@ class CoopUCB(RunningConsensus):
     """
 
     name: ClassVar[str] = "coop-ucb"
+    needs_fixed_links: ClassVar[bool] = True
 
     exploration: float = 1.01
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import rules, validation
-from posse.algorithms.algorithm import Problem
+from posse.algorithms.algorithm import IDLE, Problem
 from posse.algorithms.rivals.initial_pulls import (
     ForcedStart,
     check_static,
@@ -34,7 +34,7 @@ class StagedState:
     mixing: FloatArray  # (b, beta): the pairs being averaged
     previous: FloatArray  # the pairs being averaged, one step earlier
     averaged: FloatArray  # (a, alpha): the averages that choices use
-    arms: NDArray[np.intp]  # (R, N)
+    arms: NDArray[np.intp]  # (R, N) of the stage; IDLE: the agent has not played in it yet
     rounds: int  # played so far
     problem: Problem
 
@@ -58,6 +58,8 @@ class DDUCB(ForcedStart):
     """
 
     name: ClassVar[str] = "dducb"
+    accepts_idle: ClassVar[bool] = True
+    needs_fixed_links: ClassVar[bool] = True
 
     exploration: float = 2.0
     variant: Literal["accelerated", "unaccelerated", "practical"] = "accelerated"
@@ -118,15 +120,17 @@ class DDUCB(ForcedStart):
         past = t - 1 - problem.n_arms
         if past < 0:
             return np.full(state.arms.shape, t - 1)
-        if past % self.stage_length(problem.network) > 0 and self.variant != "practical":
+        goes_on = past % self.stage_length(problem.network) > 0 and self.variant != "practical"
+        if goes_on and (state.arms != IDLE).all():
             return state.arms
         share = state.fresh / problem.n_agents if self.variant == "practical" else 0.0
         a, alpha = state.averaged + share
         with np.errstate(divide="ignore", invalid="ignore"):
             bound = alpha / a + np.sqrt(self.index_scale(problem, t) / a)
-        return argmax(
-            np.where(a > 0, bound, np.inf), generator
-        )  # accelerated counts can be negative
+        bound = np.where(a > 0, bound, np.inf)  # accelerated counts can be negative
+        if goes_on:  # who slept until now; no random number, so that runs do not affect each other
+            return np.where(state.arms == IDLE, bound.argmax(axis=-1), state.arms)
+        return argmax(bound, generator)
 
     def learn(
         self, state: StagedState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
@@ -134,13 +138,15 @@ class DDUCB(ForcedStart):
         """Store the own observation for the next stage, average once, and end a full stage."""
         is_played = np.arange(state.problem.n_arms) == arms[..., None]
         fresh = state.fresh + np.stack([is_played, is_played * rewards[..., None]])
+        length = self.stage_length(state.problem.network)
+        if (state.rounds - state.problem.n_arms) % length > 0:  # within a stage
+            arms = np.where(arms == IDLE, state.arms, arms)
         state = replace(state, fresh=fresh, arms=arms, rounds=state.rounds + 1)
         past = state.rounds - state.problem.n_arms
         if past < 0:
             return state
         if past == 0:  # only the own forced pulls are known: the share of one of N agents
             return self._start_stage(state, fresh / state.problem.n_agents)
-        length = self.stage_length(state.problem.network)
         state = self.mix_once(state, (past - 1) % length, weights)
         if past % length > 0:
             return state

@@ -41,6 +41,7 @@ class DiscountedUCB(ForcedStart):
     """
 
     name: ClassVar[str] = "discounted-ucb"
+    accepts_idle: ClassVar[bool] = True
 
     discount: float | None = None
     half_life: float | None = None
@@ -90,7 +91,9 @@ class DiscountedUCB(ForcedStart):
         width = 4 * noise_scale(state.problem.family, self.sigma)
         total_count = np.maximum(state.counts.sum(axis=-1, keepdims=True), 1.0)
         bonus = width * np.sqrt(self.exploration * np.log(total_count) / counts)
-        return argmax(mean + bonus, generator)
+        # with a total count of 1 the bonus is 0, also of arms it never played because it slept
+        is_new = (state.counts == 0) & (total_count <= 1)
+        return argmax(np.where(is_new, np.inf, mean + bonus), generator)
 
     def learn(
         self, state: DiscountedState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any

@@ -66,6 +66,8 @@ class DistUCB(ForcedStart):
     """
 
     name: ClassVar[str] = "dist-ucb"
+    accepts_idle: ClassVar[bool] = True
+    needs_fixed_links: ClassVar[bool] = True
     source: ClassVar[str] = "code"
 
     index: Literal["published", "kl"] = "published"
@@ -113,6 +115,8 @@ class DistUCB(ForcedStart):
             index = kl_ucb(problem.family, state.estimates, counts, scale)
         else:
             index = state.estimates + np.sqrt(scale / counts)
+        # an arm that it never played, as after a forced round asleep, comes first
+        index = np.where(state.counts > 0, index, np.inf)
         # an arm lags if another agent is known to have played it at least K times more often
         lags = state.counts <= state.largest - problem.n_arms
         return argmax(np.where(lags.any(axis=-1, keepdims=True), 1.0 * lags, index), generator)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import rules
-from posse.algorithms.algorithm import Problem
+from posse.algorithms.algorithm import IDLE, Problem
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import check_fixed_links, hop_distances
 from posse.divergences import get_divergence
@@ -71,6 +71,8 @@ class DPE2:
     """
 
     name: ClassVar[str] = "dpe2"
+    accepts_idle: ClassVar[bool] = True
+    needs_fixed_links: ClassVar[bool] = True
     source: ClassVar[str] = "code"
 
     level: float = 1.0
@@ -127,8 +129,9 @@ class DPE2:
         t = state.rounds + 1
         is_exploring = state.is_exploring
         arm = arms[:, leader]
+        is_asleep = arm == IDLE
         is_played = np.arange(state.problem.n_arms) == arm[:, None]
-        best = self._best_history(state, is_exploring, arm)
+        best = self._best_history(state, is_exploring | is_asleep, arm)
         # an arm played as the best stays in B, unless it had no sample, as the first arm
         explored = is_played & (is_exploring[:, None] | (state.counts == 0))
         state = replace(
@@ -139,8 +142,10 @@ class DPE2:
             best=best[:, :-1],
             rounds=t,
         )
-        renewed = np.asarray(~state.candidates.any(axis=-1))
-        if not renewed.any():
+        # where the leader sleeps, nothing changes
+        renewing = np.asarray(~state.candidates.any(axis=-1)) & ~is_asleep
+        renewed = np.where(is_asleep, state.renewed, renewing)
+        if not renewing.any():
             return replace(state, renewed=renewed)
         # ln ln t is negative or undefined for t <= 2
         level = self.level * (math.log(t) + 4 * math.log(math.log(t))) if t > 2 else 0.0
@@ -150,8 +155,8 @@ class DPE2:
         candidates = index > np.take_along_axis(means, best[:, :1], axis=1)
         return replace(
             state,
-            index=np.where(renewed[:, None], index, state.index),
-            candidates=np.where(renewed[:, None], candidates, state.candidates),
+            index=np.where(renewing[:, None], index, state.index),
+            candidates=np.where(renewing[:, None], candidates, state.candidates),
             renewed=renewed,
         )
 

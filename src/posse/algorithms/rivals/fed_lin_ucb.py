@@ -51,6 +51,7 @@ class FedLinUCB:
     """
 
     name: ClassVar[str] = "fed-lin-ucb"
+    accepts_idle: ClassVar[bool] = True
 
     threshold: float | None = None
     exploration: float = 1.0

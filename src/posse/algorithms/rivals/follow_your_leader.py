@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.algorithms.algorithm import Problem
+from posse.algorithms.algorithm import IDLE, Problem
 from posse.algorithms.rivals.message_passing import (
     ReceivedIndex,
     ReceivedState,
     count_numbers_passed,
     init_received,
 )
-from posse.networks import LinkFailure, Network, Static, as_matrix, is_symmetric
+from posse.networks import AwakeLinks, LinkFailure, Network, Static, as_matrix, is_symmetric
 from posse.randomness import FloatArray, IntArray, Randomness
 
 
@@ -59,7 +59,10 @@ class FollowYourLeader(ReceivedIndex):
         """Refuse a network whose neighbours do not exchange messages regularly."""
         super().check_problem(problem)
         network = problem.network
-        lasting = isinstance(network.dynamics, Static | LinkFailure)
+        dynamics: Any = network.dynamics
+        if isinstance(dynamics, AwakeLinks):
+            dynamics = dynamics.dynamics
+        lasting = isinstance(dynamics, Static | LinkFailure)
         if not lasting or not is_symmetric(network.weights):
             raise ValueError(
                 "FollowYourLeader needs a static network, or one whose links fail, with symmetric "
@@ -88,6 +91,8 @@ class FollowYourLeader(ReceivedIndex):
     ) -> FollowingState:
         """Receive the arms and rewards of the neighbours, and the arm of the leader."""
         followed = arms[:, state.leaders]
+        # of a leader that sleeps it repeats the last arm too
+        followed = np.where(followed == IDLE, state.followed, followed)
         # a follower whose link to the leader is down repeats the last arm it received
         if not isinstance(state.problem.network.dynamics, Static):
             n_runs, n_agents = arms.shape

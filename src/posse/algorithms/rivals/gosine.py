@@ -70,6 +70,8 @@ class GosInE:
     """
 
     name: ClassVar[str] = "gosine"
+    accepts_idle: ClassVar[bool] = True
+    needs_fixed_links: ClassVar[bool] = True
     source: ClassVar[str] = "code"
 
     index: Literal["published", "kl"] = "published"
@@ -144,6 +146,8 @@ class GosInE:
         upper = np.where(swap, state.lower, state.upper)
         lower = np.where(swap, state.upper, state.lower)
         new = ~state.active_arms[runs, agents, recommended] & (np.diff(starts) > 0)
+        # a neighbour that slept through the phase recommends nothing
+        new = new & phase_counts.any(axis=-1)[runs, adviser]
         return replace(
             state,
             upper=upper,

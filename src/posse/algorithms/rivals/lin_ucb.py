@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs, rules, validation
-from posse.algorithms.algorithm import Problem
+from posse.algorithms.algorithm import IDLE, Problem
 from posse.algorithms.rivals.initial_pulls import noise_scale
 from posse.families import Linear, is_contextual
 from posse.policies import argmax
@@ -48,14 +48,16 @@ class RidgeRegression:
         return np.asarray(shift / precision + self.width / np.sqrt(precision))
 
     def prediction_variance(self, arms: NDArray[np.intp], contexts: FloatArray) -> FloatArray:
-        """Compute x' A^-1 x of the arms played: (R, N)."""
+        """Compute x' A^-1 x of the arms played, 0 of an agent that does not play: (R, N)."""
         x = contexts
+        plays = arms != IDLE
+        arms = np.where(plays, arms, 0)
         places = beliefs.get_belief_index(self.equations, arms)
         # one row of features per arm: take that of the arm played
         if x.ndim == 4:
             x = np.take_along_axis(x, arms[..., None, None], axis=2)[:, :, 0]
         arm_equations = np.take_along_axis(self.equations, places[None, ..., None], axis=-1)
-        return np.asarray(1.0 / self.model.at_context(arm_equations, x)[1, ..., 0])
+        return np.where(plays, 1.0 / self.model.at_context(arm_equations, x)[1, ..., 0], 0.0)
 
     def round_evidence(
         self, arms: NDArray[np.intp], rewards: FloatArray, contexts: FloatArray
@@ -63,7 +65,11 @@ class RidgeRegression:
         """Return what a round adds to each agent's equations: (D, R, N, K or 1)."""
         n_coordinates, n_runs, _, n_beliefs = self.equations.shape
         nothing = np.zeros((n_coordinates, n_runs, self.n_agents, n_beliefs))
-        return beliefs.observe(nothing, arms, rewards, self.model, 1.0, contexts)
+        plays = arms != IDLE
+        added = beliefs.observe(
+            nothing, np.where(plays, arms, 0), rewards, self.model, 1.0, contexts
+        )
+        return np.where(plays[..., None], added, 0.0)
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,7 @@ class LinUCB:
     """
 
     name: ClassVar[str] = "lin-ucb"
+    accepts_idle: ClassVar[bool] = True
 
     data: Literal["own", "all"] = "own"
     exploration: float = 1.0

@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posse import rules, validation
-from posse.algorithms.algorithm import Problem
+from posse.algorithms.algorithm import IDLE, ArrivedRewards, Problem
 from posse.algorithms.flooding import (
     Flooding,
     FloodingState,
@@ -208,7 +208,11 @@ class UnlimitedRelay:
         self, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> tuple[UnlimitedRelay, Sums]:
         """Return what flooding adds to its belief, whose coordinates are count and sum."""
-        after = self.flooding.learn(self.state, arms, rewards, weights)
+        t = self.state.first_round + len(self.state.log)
+        run, agent = np.nonzero(arms != IDLE)
+        made = arms[run, agent], rewards[run, agent], np.full(len(run), t)
+        arrivals = ArrivedRewards(t, run, agent, *made)
+        after = self.flooding.learn_delayed(self.state, arms, arrivals, weights)
         # the prior of `_CountAndSum` is zero, so the difference is what is new in this round
         counts, totals = after.belief - self.state.belief
         return replace(self, state=after), (counts, totals)
@@ -261,11 +265,15 @@ def _sum_by_arm(
     shape: tuple[int, ...],  # (R, N)
     n_arms: int,
 ) -> Sums:
-    """Sum observations by receiver and arm, into counts and totals: (R, N, K) each."""
-    cells = np.ravel(rows * n_arms + arms)
+    """Sum observations by receiver and arm, into counts and totals: (R, N, K) each.
+
+    An agent that did not play, with the arm IDLE, made no observation.
+    """
+    made = np.ravel(arms) != IDLE
+    cells = np.ravel(rows * n_arms + arms)[made]
     size = shape[0] * shape[1] * n_arms
     counts = np.bincount(cells, minlength=size).astype(np.float64)
-    totals = np.bincount(cells, np.ravel(rewards), minlength=size).astype(np.float64)
+    totals = np.bincount(cells, np.ravel(rewards)[made], minlength=size).astype(np.float64)
     return counts.reshape(*shape, n_arms), totals.reshape(*shape, n_arms)
 
 
@@ -307,6 +315,8 @@ class ReceivedIndex:
     largest q with m kl(x, q) <= ln t of the bandit's family, which needs no c. `level` is a factor
     of ln t in both.
     """
+
+    accepts_idle: ClassVar[bool] = True
 
     index: Literal["published", "kl"] = "published"
     sigma: float | None = None

@@ -44,6 +44,7 @@ class SlidingWindowUCB(ForcedStart):
     """
 
     name: ClassVar[str] = "sliding-window-ucb"
+    accepts_idle: ClassVar[bool] = True
 
     window: int
     exploration: float = 0.5

@@ -69,6 +69,14 @@ def update_rows(
             tally[slot * n_arms + arm] += 1
 
 
+@vectorised
+def mark_sleepers(arms, plays, start, first, last):
+    """Mark the agents that do not play as IDLE; plays: 1 or 0, from `start` on for each row."""
+    use_wide_vectors()
+    for i in range(first, last):
+        arms[i] = arms[i] if plays[start + i] != 0 else IDLE
+
+
 @helper
 def update_playing_rows(
     rows, width, shared, rates, arms, rewards, pulls, tally, first, last, n_agents, n_arms,
@@ -90,8 +98,7 @@ def update_playing_rows(
             rows[cell + n_arms] += weight * rewards[i]
             pulls[i * n_arms + arm] += played
             tally[slot * n_arms + arm] += played
-    for i in range(first, last):
-        arms[i] = arms[i] if plays[start + i] != 0 else IDLE
+    mark_sleepers(arms, plays, start, first, last)
 
 
 @helper
@@ -187,6 +194,8 @@ def _play(
             if pending is not None and beliefs.acted.size > 0:
                 acted = beliefs.acted
                 clip_rows(acted, rows, beliefs.prior, first_row, last_row, n_arms)
+            if not all_play:
+                mark_sleepers(arms, plays, (t - t0) * U64(arms.size), first, last)
             # choose: each of the two kernels skips the runs of the other
             choose_eagerly(
                 acted, store, shared, levels[t - t0], table, arms, current.pivots, current.eager,

@@ -443,8 +443,8 @@ def allocate_workspace(rows: BlockState, tile: int, n_words: int) -> ThreadWorks
     n_arms = rows.simulation.bandit.n_arms
     agents = min(tile, rows.simulation.network.n_agents)
     return ThreadWorkspace(
-        scratch=_allocate_aligned((agents + 2) * max(8, 3 * (n_arms + 1)) + ROOM),
-        spare=np.empty(agents * (n_arms + 1) + ROOM, np.uint32),
+        scratch=_allocate_aligned((agents + 2) * max(8, 5 * (n_arms + 1)) + 2 * ROOM),
+        spare=np.empty(agents * (n_arms + 2) + 2 * ROOM, np.uint32),
         stream=np.zeros(8, np.uint64),
         close=np.zeros(n_runs, np.int32),
         tally=np.zeros(n_runs * n_arms, np.int64),

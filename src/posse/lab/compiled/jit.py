@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 
@@ -57,6 +59,9 @@ def vectorised(function: Callable[..., Any]) -> Helper:
     """Declare a function that kernels call, with loops to vectorise: without infinities and NaN."""
     return Helper(function, targetoptions={**_HELPER, "fastmath": FAST})
 
+
+# Numbers that `add_chunk` adds at a time: a vector of the widest processors.
+CHUNK = 8
 
 KERNELS: dict[str, Kernel] = {}  # all kernels, by name
 
@@ -145,3 +150,54 @@ def inline_here(typing_context: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), generate
+
+
+@intrinsic
+def add_chunk(
+    typing_context: Any, out: Any, target: Any, state: Any, j: Any, rows: Any, weights: Any, n: Any,
+    a: Any, b: Any, c: Any, p: Any, q: Any, r: Any,
+) -> Any:  # fmt: skip
+    """out[target + i] = sum over e < n of weights[e] state[rows[e] + j + i], for i < CHUNK.
+
+    n: 3, 6, 9 ...; a, b, c and p, q, r: the first three rows and weights, which stay in registers.
+    As one vector: a loop would first check that out and state do not overlap, which takes longer
+    than such short sums.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = ir.VectorType(ir.DoubleType(), CHUNK)
+        word = ir.IntType(64)
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), CHUNK), None)
+        undefined = ir.Constant(vector, ir.Undefined)
+        to, numbers, starts, factors = (
+            context.make_array(signature.args[i])(context, builder, arguments[i]).data
+            for i in (0, 2, 4, 5)
+        )
+
+        def locate(array: Any, at: Any) -> Any:
+            return builder.bitcast(builder.gep(array, [at]), vector.as_pointer())
+
+        def add_row(total: Any, start: Any, weight: Any) -> Any:
+            row = builder.load(locate(numbers, builder.add(start, arguments[3])), align=8)
+            weight = builder.insert_element(undefined, weight, ir.Constant(ir.IntType(32), 0))
+            weight = builder.shuffle_vector(weight, undefined, lanes)
+            product = builder.fmul(weight, row, flags=("contract",))
+            return builder.fadd(total, product, flags=("contract",))
+
+        total = ir.Constant(vector, None)
+        for start, weight in zip(arguments[7:10], arguments[10:], strict=True):
+            total = add_row(total, start, weight)
+        stored = cgutils.alloca_once_value(builder, total)
+        span = ir.Constant(word, 3), arguments[6], ir.Constant(word, 3)
+        with cgutils.for_range_slice(builder, *span) as (first, _):
+            total = builder.load(stored)
+            for nth in range(3):
+                e = builder.add(first, ir.Constant(word, nth))
+                start, weight = (builder.load(builder.gep(x, [e])) for x in (starts, factors))
+                total = add_row(total, start, weight)
+            builder.store(total, stored)
+        builder.store(builder.load(stored), locate(to, arguments[1]), align=8)
+        return context.get_dummy_value()
+
+    arguments = (out, target, state, j, rows, weights, n, a, b, c, p, q, r)
+    return types.void(*arguments), generate

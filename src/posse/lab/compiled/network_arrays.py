@@ -59,7 +59,10 @@ def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
         weights = weights * (2 / network.second_eigenvalue)
         constants[0] = plan.stage_length
     if plan.merge == "merge_awake":
-        constants[:2] = is_by_max_degree(network), 0.5 if network.rule == "lazy" else 1.0
+        share = 0.5 if network.rule == "lazy" else 1.0
+        by_degree = share / (1.0 + np.arange(network.degrees.max() + 1))
+        constants[0] = is_by_max_degree(network)
+        constants = np.concatenate([constants, by_degree])
     return NetworkArrays(
         offsets, neighbours, weights, equal_stretches(offsets, neighbours, weights), constants
     )

@@ -36,7 +36,8 @@ MERGE = types.boolean(
     FLOATS, FLOATS, TALLY, TALLY, FLOATS, INDICES, FLOATS, WORDS, INDICES, FLOATS, FLOATS, *_WHERE
 )
 
-# Choose an arm for every agent from its row of the state.
+# Choose an arm for every agent from its row of the state. An agent that does not play in this round
+# has the arm IDLE; a kernel need not choose for it, but replaces IDLE by an arm.
 #   state, store (what an algorithm stores besides), shared (whether all agents of a run share one
 #   row), level, table (constants), arms, pivots, eager, close, scratch, spare, stream
 CHOOSE = types.void(

@@ -241,6 +241,8 @@ def missing_kernel(simulation: Simulation) -> str | None:
     algorithm: Any = simulation.algorithm
     if type(algorithm) not in COMPILED_ALGORITHMS:
         return f"algorithm {type(algorithm).__name__}"
+    if simulation.activity is not None and not callable(getattr(algorithm, "learn_delayed", None)):
+        return f"{type(algorithm).__name__} where agents sleep"
     if reward_kernel(type(simulation.bandit.family)) is None:
         return f"rewards of family {type(simulation.bandit.family).__name__}"
     if type(simulation.network.dynamics) not in MERGE_KERNELS:

@@ -60,7 +60,8 @@ def simulate_block(
         state = replace(state, family=context_beliefs.compile_family(state.family))
     recorder = Recorder(s, problem, runs, environment.world, state)
     # a reward may come late, or not at all because its agent does not play
-    every_reward = s.bandit.delay is None and s.activity is None
+    accepts_idle = getattr(s.algorithm, "accepts_idle", False)
+    every_reward = s.bandit.delay is None and (s.activity is None or accepts_idle)
     delayed = None if every_reward else DelayedRewards(s, runs)
     copies = BeliefCopies(s, runs) if copies_beliefs(s.activity) else None
     algorithm: Any = s.algorithm  # validated: it has the optional methods that it needs
@@ -83,11 +84,12 @@ def simulate_block(
             if weights is not before:
                 mixes = context_beliefs.compile_weights(weights) if compiled else weights
             # Agents choose, then observe, then exchange messages by W(t): a round of Algorithm 1.
+            played = arms if plays is None else np.where(plays, arms, IDLE)
             if delayed is None:
-                state = algorithm.learn(state, arms, rewards, mixes, **context_arguments)
+                earned = rewards if plays is None else np.where(plays, rewards, 0.0)
+                state = algorithm.learn(state, played, earned, mixes, **context_arguments)
             else:
                 arrivals = delayed.collect_arrivals(t, arms, rewards, plays, **context_arguments)
-                played = arms if plays is None else np.where(plays, arms, IDLE)
                 state = algorithm.learn_delayed(state, played, arrivals, mixes)
             recorder.record_round(t, cells, state, weights, plays)
         except Exception as error:  # often of a user's own algorithm, family or graph

@@ -14,9 +14,10 @@ from posse import networks
 from posse.lab.compiled.kernels import merge
 from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import U64, key_of
+from posse.lab.compiled.records import IDLE
 from posse.lab.compiled.registry import plan_kernels
 from posse.lab.simulation import Simulation
-from posse.networks import EXAMPLES, WEIGHT_RULES
+from posse.networks import EXAMPLES, WEIGHT_RULES, as_matrix, cut_off_sleepers
 from posse.networks.graphs import DIRECTED
 
 ERROR_RATE = 1e-5
@@ -28,10 +29,14 @@ GRAPHS = {
 TS, UCB = posse.ThompsonSampling(), posse.BayesUCB()
 
 
-def kernel_and_links(network, as_static=False, policy=TS):
+def kernel_plan(network, policy=TS):
     bandit = posse.Bandit.gaussian([0.0, 1.0])
     algorithm = posse.Decentralized(policy)
-    plan = plan_kernels(Simulation(bandit, network, algorithm, 5, 0, np.array([5])))
+    return plan_kernels(Simulation(bandit, network, algorithm, 5, 0, np.array([5])))
+
+
+def kernel_and_links(network, as_static=False, policy=TS):
+    plan = kernel_plan(network, policy)
     if as_static:  # also where the engine has a shortcut, as on complete graphs
         plan = dataclasses.replace(plan, merge="merge_static", shared=False)
     return getattr(merge, plan.merge), build_network_arrays(network, plan)
@@ -259,3 +264,34 @@ def test_what_never_arrived_leaves_no_trace(p, policy):
     np.testing.assert_allclose(after[deaf][:, 1], after[deaf][:, 0], rtol=1e-12)
     if policy is UCB:
         np.testing.assert_array_equal(after[deaf][:, 1], after[deaf][:, 0])
+
+
+@pytest.mark.parametrize("rule", ["max-degree", "lazy", "metropolis"])
+def test_a_merge_among_those_awake_equals_the_networks_own(rule):
+    """Rows below, at and beyond a chunk; few awake (in place) and many; a run with all awake."""
+    generator = np.random.default_rng(1)
+    for graph in (networks.cycle(9), networks.star(14), networks.erdos_renyi(12, 0.4, seed=2)):
+        network = graph.weighted(rule)
+        n_agents = network.n_agents
+        plan = dataclasses.replace(kernel_plan(network), merge="merge_awake", shared=False)
+        arrays = build_network_arrays(network, plan)
+        for n_arms in (3, 4, 6, 17):
+            for p in (0.15, 0.5, 0.9, 1.0):
+                rows = generator.random((6, n_agents, 2 * n_arms)) + 1.0
+                awake = generator.random((6, n_agents)) >= p
+                awake[2] = True
+                arms = np.where(awake, 0, IDLE).astype(np.uint32).reshape(-1)
+                state, out = rows.reshape(-1).copy(), np.full(rows.size, np.nan)
+                moved = merge.merge_awake(
+                    out, state, arrays.offsets, arrays.neighbours, arrays.weights, arrays.links,
+                    arrays.constants, np.zeros(arrays.n_words, np.uint64), arms, np.zeros(0),
+                    np.zeros(0), U64(0), U64(arms.size), U64(n_agents), U64(n_arms), U64(0), U64(2),
+                    *key_of(0),
+                )  # fmt: skip
+                assert moved == (2 * awake.sum() >= awake.size)
+                got = (out if moved else state).reshape(rows.shape)
+                weights = as_matrix(
+                    cut_off_sleepers(network, network.weights, awake), n_agents, len(rows)
+                )
+                np.testing.assert_allclose(got, weights @ rows, rtol=1e-12)
+                np.testing.assert_array_equal(got[~awake], rows[~awake])

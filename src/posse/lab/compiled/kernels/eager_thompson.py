@@ -10,9 +10,9 @@ import math
 
 from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.kernels.thompson import ALWAYS_EAGER, EAGER, PROBE_EVERY, PROBES
-from posse.lab.compiled.philox import U64, pick_best
+from posse.lab.compiled.philox import ROOM, U64, pick_best
 from posse.lab.compiled.posteriors import POSTERIORS
-from posse.lab.compiled.records import CHOOSE
+from posse.lab.compiled.records import CHOOSE, IDLE
 
 
 @vectorised
@@ -31,6 +31,46 @@ def _choose_eagerly(
         best = pick_best(scratch, i * stride, n_arms, stream, agent + i, t, run, key0, key1)
         arms[i] = best
         pivots[i] = best
+
+
+@vectorised
+def _choose_awake_eagerly(
+    posterior, state, start, step, arms, pivots, scratch, spare, stream,
+    n_arms, agent, run, t, key0, key1,
+):  # fmt: skip
+    """`_choose_eagerly` for the agents that play in this round; returns False if all of them do.
+
+    Their rows are copied side by side, behind the samples, so that sleepers cost no samples.
+    """
+    use_wide_vectors()
+    n = U64(arms.size)
+    width = U64(2) * n_arms
+    stride = (n_arms + U64(1)) & ~U64(1)
+    awake = n * stride + U64(ROOM)
+    n_awake = U64(0)
+    # without branches, which would be unpredictable: an entry not counted is overwritten
+    for i in range(U64(0), n):
+        spare[awake + n_awake] = i
+        n_awake += U64(arms[i] != IDLE)
+    if n_awake == n:
+        return False
+    copy = U64(3) * n * stride + U64(ROOM)
+    for nth in range(n_awake):
+        row = start + U64(spare[awake + nth]) * step
+        for j in range(U64(0), width):
+            scratch[copy + nth * width + j] = state[row + j]
+    posterior.sample_all(
+        posterior, scratch, copy, width, scratch, spare, stream, n_awake, n_arms, agent, run, t,
+        key0, key1,
+    )  # fmt: skip
+    for i in range(U64(0), n):
+        arms[i] = pivots[i]
+    for nth in range(n_awake):
+        best = pick_best(scratch, nth * stride, n_arms, stream, agent + nth, t, run, key0, key1)
+        i = U64(spare[awake + nth])
+        arms[i] = best
+        pivots[i] = best
+    return True
 
 
 @vectorised
@@ -78,10 +118,14 @@ def _kernel_of(name, posterior):
                 start, step = (slot * width, U64(0)) if shared else (row * width, width)
                 agent = row - slot * n_agents
                 leaders = pivots[row:end]
-                _choose_eagerly(
+                if not _choose_awake_eagerly(
                     posterior, state, start, step, arms[row:end], leaders, scratch, spare, stream,
                     n_arms, agent, first_run + slot, t, key0, key1,
-                )  # fmt: skip
+                ):  # fmt: skip
+                    _choose_eagerly(
+                        posterior, state, start, step, arms[row:end], leaders, scratch, spare,
+                        stream, n_arms, agent, first_run + slot, t, key0, key1,
+                    )  # fmt: skip
                 if t % PROBE_EVERY == U64(0):
                     close[slot] += _probe_close_arms(
                         posterior, state, start, step, level, leaders, n_arms, agent, n_agents

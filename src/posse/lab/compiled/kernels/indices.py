@@ -14,7 +14,7 @@ from posse.lab.compiled.numerics.quantiles import UNKNOWN, upper_quantile
 from posse.lab.compiled.numerics.special import normal_score
 from posse.lab.compiled.philox import TIE, U64, open_stream, pick_tied
 from posse.lab.compiled.posteriors import GAUSSIAN, POSTERIORS
-from posse.lab.compiled.records import CHOOSE
+from posse.lab.compiled.records import CHOOSE, IDLE
 
 # Grunbaum's inequality: a log-concave law has at least 1/e of its mass on each side of its mean.
 _MEAN_IS_BELOW = 0.36
@@ -395,6 +395,9 @@ def _greedy_kernel_of(name, posterior):
         """Choose the largest posterior mean."""
         scores = scratch[:n_arms]
         for i in range(lo, hi):
+            if arms[i] == IDLE:
+                arms[i] = 0
+                continue
             slot = i // n_agents
             row = (slot if shared else i) * U64(2) * n_arms
             for k in range(U64(0), n_arms):
@@ -432,6 +435,9 @@ def _bayes_ucb_kernel_of(name, posterior):
         log_level = 0.0 if at_end else math.log(level)
         peak = 0.3989422804014327 * math.exp(-0.5 * score * score)  # the normal density there
         for i in range(lo, hi):
+            if arms[i] == IDLE:
+                arms[i] = 0
+                continue
             slot = i // n_agents
             row = (slot if shared else i) * U64(2) * n_arms
             agent = i - slot * n_agents
@@ -466,6 +472,9 @@ def choose_bayes_ucb_gaussian(
     at_end = level <= 0.0 or level >= 1.0
     score = 0.0 if at_end else normal_score(level)
     for i in range(lo, hi):
+        if arms[i] == IDLE:
+            arms[i] = 0
+            continue
         slot = i // n_agents
         row = (slot if shared else i) * U64(2) * n_arms
         agent = i - slot * n_agents

@@ -9,7 +9,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.jit import (
+    CHUNK,
+    FAST_KERNEL,
+    KERNEL,
+    add_chunk,
+    helper,
+    kernel,
+    use_wide_vectors,
+    vectorised,
+)
 from posse.lab.compiled.philox import NETWORK, U64, next_uniform, open_stream, philox
 from posse.lab.compiled.records import IDLE, MERGE
 
@@ -117,6 +126,40 @@ def merge_static(
     return True
 
 
+@vectorised
+def _weigh_rows(out, target, state, rows, weights, n_rows, width):
+    """Write the weighted sum of some rows of the state; rows: where they start.
+
+    n_rows: 3, 6, 9 ... A row is too short for loops that the compiler vectorises, so it goes by
+    chunks; the last chunk overlaps the one before.
+    """
+    use_wide_vectors()
+    chunk = U64(CHUNK)
+    if width < chunk:
+        for j in range(U64(0), width):
+            total = 0.0
+            for e in range(n_rows):
+                total += weights[e] * state[rows[e] + j]
+            out[target + j] = total
+        return
+    last = width - chunk
+    a, b, c = rows[0], rows[1], rows[2]
+    p, q, r = weights[0], weights[1], weights[2]
+    for j in range(U64(0), last, chunk):
+        add_chunk(out, target + j, state, j, rows, weights, n_rows, a, b, c, p, q, r)
+    add_chunk(out, target + last, state, last, rows, weights, n_rows, a, b, c, p, q, r)
+
+
+@vectorised
+def _copy_rows(out, state, first, agents, n_copied, width):
+    """Copy the rows of some agents of a run whose rows start at `first`."""
+    use_wide_vectors()
+    for nth in range(n_copied):
+        at = first + agents[nth] * width
+        for j in range(at, at + width):
+            out[j] = state[j]
+
+
 @kernel(MERGE, seconds=4, **{**FAST_KERNEL, "_nrt": True})  # it allocates
 def merge_awake(
     out, state, offsets, neighbours, weights, links, constants, words,
@@ -124,56 +167,85 @@ def merge_awake(
 ):  # fmt: skip
     """Merge among the agents that played in the last round; the rows of the others stay.
 
-    A link between two agents that are awake has the weight constants[1] / (1 + degree), with the
-    largest degree of the round if constants[0] is not 0 (max-degree weights), else with the larger
-    degree of its two ends (Metropolis weights). Where all are awake, W is the static one.
+    The weight of a link between two agents that are awake depends on a degree d among those awake
+    and is constants[8 + d]. d is the largest one of the run if constants[0] is not 0 (max-degree
+    weights), else the larger one of its two ends (Metropolis weights). Where all are awake, W is
+    the static one. Where few are awake, their new rows are copied back; else the old rows of the
+    others are copied, and the result is in `out`.
     """
     width = U64(2) * n_arms
     by_max_degree = constants[0] != 0.0
-    degrees = np.empty(n_agents, np.int64)
-    amounts = np.empty(neighbours.size)
+    degrees = np.empty(n_agents, np.uint64)
+    # lists are written without branches, which would be unpredictable: an entry not counted is
+    # overwritten
+    agents = np.empty(n_agents + U64(1), np.uint64)
+    senders = np.empty(neighbours.size, np.uint64)
+    # the rows that one agent weighs, in threes
+    rows = np.empty(constants.size, np.uint64)
+    amounts = np.empty(constants.size)
+    n_awake = U64(0)
+    for row in range(lo, hi):
+        n_awake += U64(arms[row] != IDLE)
+    returns = U64(2) * n_awake < hi - lo
     for slot in range(lo // n_agents, hi // n_agents):
         first = slot * n_agents
         n_awake = U64(0)
-        largest = np.int64(0)
         for agent in range(U64(0), n_agents):
-            is_awake = arms[first + agent] != IDLE
-            n_awake += U64(is_awake)
-            degree = np.int64(-1)  # the agent is among its own neighbours
-            for e in range(offsets[agent], offsets[agent + U64(1)]):
-                degree += np.int64(arms[np.int64(first + agent) + neighbours[e]] != IDLE)
-            degrees[agent] = degree
-            largest = max(largest, degree if is_awake else np.int64(0))
+            degrees[agent] = U64(0)
+            agents[n_awake] = agent
+            n_awake += U64(arms[first + agent] != IDLE)
         if n_awake == n_agents:
             end = first + n_agents
             _merge_rows(
                 out, state, offsets, neighbours, weights, links, first, end, n_agents, width, True
             )  # fmt: skip
+            if returns:
+                _copy_rows(state, out, first * width, agents, n_agents, width)
             continue
-        by_largest = constants[1] / (1.0 + largest)
-        for agent in range(U64(0), n_agents):
-            row = (first + agent) * width
+        # the neighbours of each agent that are awake, from its offset on
+        largest = n_movers = U64(0)
+        for nth in range(n_awake):
+            agent = agents[nth]
             begin = U64(offsets[agent])
-            end = U64(offsets[agent + U64(1)])
-            is_awake = arms[first + agent] != IDLE
-            kept = 1.0
-            own = begin
-            # without branches, which would be unpredictable: a link that does not work weighs 0
-            for e in range(begin, end):
+            at = begin
+            for e in range(begin, U64(offsets[agent + U64(1)])):
                 shift = neighbours[e]
-                there = np.int64(agent) + shift
+                sender = agent + U64(shift)
+                senders[at] = sender
+                at += U64((arms[first + sender] != IDLE) & (shift != 0))
+            degrees[agent] = at - begin
+            largest = max(largest, at - begin)
+            agents[n_movers] = agent
+            n_movers += U64(at > begin)
+        by_largest = constants[U64(8) + largest]
+        for nth in range(n_movers):
+            agent = agents[nth]
+            begin = U64(offsets[agent])
+            degree = degrees[agent]
+            own = (first + agent) * width
+            kept = 1.0
+            for e in range(degree):
+                sender = senders[begin + e]
                 amount = by_largest
                 if not by_max_degree:
-                    amount = constants[1] / (1.0 + max(degrees[agent], degrees[there]))
-                works = is_awake & (arms[np.int64(first) + there] != IDLE) & (shift != 0)
-                amounts[e] = amount if works else 0.0
-                kept -= amounts[e]
-                own = e if shift == 0 else own
-            amounts[own] = kept
-            add_neighbours(
-                out, row, state, row, width, begin, end, neighbours, amounts, width, True
-            )  # fmt: skip
-    return True
+                    amount = constants[U64(8) + max(degree, degrees[sender])]
+                rows[e] = (first + sender) * width
+                amounts[e] = amount
+                kept -= amount
+            for e in range(degree, degree + U64(3)):
+                rows[e] = own
+                amounts[e] = kept if e == degree else 0.0
+            n_rows = (degree // U64(3) + U64(1)) * U64(3)
+            _weigh_rows(out, own, state, rows, amounts, n_rows, width)
+        if returns:
+            _copy_rows(state, out, first * width, agents, n_movers, width)
+            continue
+        n_others = U64(0)
+        for agent in range(U64(0), n_agents):
+            agents[n_others] = agent
+            n_others += U64(degrees[agent] == U64(0))
+        _copy_rows(out, state, first * width, agents, n_others, width)
+    return not returns
 
 
 @kernel(MERGE, seconds=2.5, **FAST_KERNEL)

@@ -18,7 +18,7 @@ from posse.lab.compiled.philox import (
     pick_best,
 )
 from posse.lab.compiled.posteriors import GAUSSIAN, POSTERIORS
-from posse.lab.compiled.records import CHOOSE
+from posse.lab.compiled.records import CHOOSE, IDLE
 
 _PEAK = 0.3989422804014327  # of the normal density
 
@@ -80,6 +80,9 @@ def choose_rand_ucb_gaussian(
         scores = last - first + U64(ROOM)  # behind the normals
         fill_normals(scratch, U64(0), last - first, agent, t, run, LEVEL, key0, key1)
         for i in range(U64(0), last - first):
+            if arms[first + i] == IDLE:
+                arms[first + i] = 0
+                continue
             row = (slot if shared else first + i) * U64(2) * n_arms
             if draws_sample(level, stream, agent + i, t, run, key0, key1):
                 arms[first + i] = best_sample(GAUSSIAN, state, row, stream, n_arms)
@@ -113,6 +116,9 @@ def _kernel_of(name, posterior):
             fill_uniforms(scratch, U64(0), n, agent, t, run, LEVEL, key0, key1)
             scores = scratch[n + U64(ROOM) :]
             for i in range(U64(0), n):
+                if arms[first + i] == IDLE:
+                    arms[first + i] = 0
+                    continue
                 tail = 0.5 * scratch[i]
                 score = normal_score(tail)
                 # a width other than 1 stretches the score, and so changes the tail

@@ -33,7 +33,7 @@ import numpy as np
 from posse.lab.compiled.jit import FAST_KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.philox import CONTEST, U64, next_uniform, open_stream
 from posse.lab.compiled.posteriors import POSTERIORS
-from posse.lab.compiled.records import CHOOSE
+from posse.lab.compiled.records import CHOOSE, IDLE
 
 # Arms with a larger bound are drawn outright. The second level is for algorithms whose beliefs stay
 # wide: the bounds of many arms lie between the two, and adding them up costs less than drawing.
@@ -189,9 +189,12 @@ def _choose_lazily(
     bounds = U64(3) * size  # working memory of `sample_pivots`, not in use any more
     for i in range(U64(0), n):
         close = scratch[size + size + i]
+        plays = arms[row + i] != IDLE
         arms[row + i] = pivots[row + i]
         if close != 0.0:
             n_close += int(close)
+            if not plays:
+                continue
             pivot = U64(pivots[row + i])
             x = scratch[i]
             least = 2.0 * math.log(posterior.factor / level) * posterior.spread(x)
