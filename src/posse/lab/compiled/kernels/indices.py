@@ -396,9 +396,9 @@ def _greedy_kernel_of(name, posterior):
         scores = scratch[:n_arms]
         for i in range(lo, hi):
             slot = i // n_agents
-            row = (slot if shared else i) * U64(2) * n_arms
+            row = (slot if shared else i) * U64(posterior.n_planes) * n_arms
             for k in range(U64(0), n_arms):
-                scores[k] = posterior.mean(state[row + k], state[row + n_arms + k])
+                scores[k] = posterior.mean(*posterior.read(state, row + k, n_arms))
             agent = i - slot * n_agents
             run = first_run + slot
             arms[i] = play_best(scores, stream, agent, t, run, key0, key1)

@@ -35,11 +35,11 @@ def draws_sample(share, stream, agent, t, run, key0, key1):
 @helper
 def best_sample(posterior, state, row, stream, n_arms):
     """Return the arm of the largest posterior sample: Thompson Sampling, arm by arm."""
-    best = posterior.sample(state[row], state[row + n_arms], stream)
+    best = posterior.sample(*posterior.read(state, row, n_arms), stream)
     arm = U64(0)
     n_tied = 1.0
     for k in range(U64(1), n_arms):
-        x = posterior.sample(state[row + k], state[row + n_arms + k], stream)
+        x = posterior.sample(*posterior.read(state, row + k, n_arms), stream)
         if x > best:
             best = x
             arm = k
