@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide_vectors, vectorised
-from posse.lab.compiled.kernels.indices import largest_quantile, mark_ties, play_best
+from posse.lab.compiled.kernels.indices import find_play_of
 from posse.lab.compiled.numerics.special import normal_score
 from posse.lab.compiled.philox import (
     LEVEL,
@@ -93,6 +93,7 @@ def choose_rand_ucb_gaussian(
 
 def _kernel_of(name, posterior):
     """Declare the RandUCB kernel of one posterior."""
+    play_quantile = find_play_of(posterior)
 
     @kernel(CHOOSE, name=f"choose_rand_ucb_{name}", seconds=2, **KERNEL)
     def choose_rand_ucb(
@@ -120,18 +121,14 @@ def _kernel_of(name, posterior):
                     score *= table[0]
                     tail = 0.5 * math.erfc(score * math.sqrt(0.5))
                 peak = _PEAK * math.exp(-0.5 * score * score)
-                row = (slot if shared else first + i) * U64(2) * n_arms
+                row = (slot if shared else first + i) * U64(posterior.n_planes) * n_arms
                 if draws_sample(level, stream, agent + i, t, run, key0, key1):
                     arms[first + i] = best_sample(posterior, state, row, stream, n_arms)
                     continue
-                winner, quantile = largest_quantile(
+                arms[first + i], pivots[first + i] = play_quantile(
                     posterior, state, row, tail, math.log(tail), score, peak,
-                    U64(pivots[first + i]), scores, n_arms,
+                    U64(pivots[first + i]), scores, stream, n_arms, agent + i, t, run, key0, key1,
                 )  # fmt: skip
-                arms[first + i] = pivots[first + i] = winner
-                tied = scores[:n_arms]
-                if mark_ties(posterior, state, row, tail, winner, quantile, tied, n_arms) > 1:
-                    arms[first + i] = play_best(tied, stream, agent + i, t, run, key0, key1)
             first = last
 
 

@@ -1,6 +1,6 @@
 """Vectorised Gamma variates by Marsaglia and Tsang's method (2000) without branches.
 
-And samples of the posteriors that take one or two of them: Beta, Gamma, inverse Gamma, Student's t.
+And samples of the posteriors that take one or two of them: Beta, Gamma and inverse Gamma.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ def _cube_root_gamma(shape, z):
 
 @vectorised
 def attempt_gammas(
-    posterior, columns, first, second, rejected, spare, n, index, t, run, purpose, key0, key1
+    columns, first, second, rejected, spare, two, n, index, t, run, purpose, key0, key1
 ):
-    """Try to draw Gamma variates with the shapes of the first column, and perhaps of the second.
+    """Try to draw Gamma variates with the shapes of the first column, and if `two` the second.
 
     Both are accepted or rejected together, which takes one uniform and is exact too. About 2% of
-    the variates are rejected, and all shapes below 1. `spare` gets 10 random bits for each. If a
-    draw takes a normal variate besides, that is the second column.
+    the variates are rejected, and all shapes below 1. `spare` gets 10 random bits for each.
     """
     use_wide_vectors()
     fill_uniforms(columns, rejected, n, index, t, run, purpose + U64(16), key0, key1)
@@ -55,11 +54,9 @@ def attempt_gammas(
         a, b = philox(index + i, t, run, purpose, key0, key1)
         z, y = normals(a, b)
         columns[first + i], accept = _cube_root_gamma(columns[first + i], z)
-        if posterior.two_gammas:
+        if two:
             columns[second + i], accept_too = _cube_root_gamma(columns[second + i], y)
             accept += accept_too
-        if posterior.takes_normal:
-            columns[second + i] = y
         spare[i] = np.uint32(a & U64(0x3FF))
         columns[rejected + i] = 1.0 if log(columns[rejected + i]) >= accept else 0.0
 
@@ -79,21 +76,28 @@ def sample_pivots(
     rejected = U64(5) * size
     for i in range(U64(0), n):
         at = start + i * step + U64(pivots[row + i])
-        first_shape, second_shape = posterior.shapes(*posterior.read(state, at, n_arms))
+        scratch[first + i] = state[at]
+        scratch[second + i] = state[at + n_arms]
+    # one or two Gamma variates per agent: one vectorised try, then the rejected ones one by one
+    for i in range(U64(0), n):
+        first_shape, second_shape = posterior.shapes(scratch[first + i], scratch[second + i])
         scratch[first + i] = first_shape
         scratch[second + i] = second_shape
-    # one or two Gamma variates per agent: one vectorised try, then the rejected ones one by one
     attempt_gammas(
-        posterior, scratch, first, second, rejected, spare, n, agent, t, run, PIVOT, key0, key1
-    )
+        scratch, first, second, rejected, spare, posterior.two_gammas, n, agent, t, run, PIVOT,
+        key0, key1,
+    )  # fmt: skip
     for i in range(U64(0), n):
         at = start + i * step + U64(pivots[row + i])
-        belief = posterior.read(state, at, n_arms)
+        count = state[at]
+        total = state[at + n_arms]
         if scratch[rejected + i] != 0.0:
             open_stream(stream, agent + i, t, run, PIVOT_AGAIN, key0, key1)
-            scratch[i] = posterior.sample(*belief, stream)
+            scratch[i] = posterior.sample(count, total, stream)
         else:
-            scratch[i] = posterior.from_gammas(*belief, scratch[first + i], scratch[second + i])
+            scratch[i] = posterior.from_gammas(
+                count, total, scratch[first + i], scratch[second + i]
+            )  # fmt: skip
 
 
 @vectorised
@@ -112,11 +116,13 @@ def sample_all(
         at = i * stride
         for k in range(U64(0), stride):
             arm = min(k, n_arms - U64(1))
-            first_shape, second_shape = posterior.shapes(*posterior.read(state, row + arm, n_arms))
+            first_shape, second_shape = posterior.shapes(
+                state[row + arm], state[row + n_arms + arm]
+            )
             scratch[at + k] = first_shape
             scratch[size + at + k] = second_shape
     attempt_gammas(
-        posterior, scratch, U64(0), size, size + size, spare, size, agent * stride,
+        scratch, U64(0), size, size + size, spare, posterior.two_gammas, size, agent * stride,
         t, run, ALL_ARMS, key0, key1,
     )  # fmt: skip
     for i in range(U64(0), n):
@@ -124,13 +130,14 @@ def sample_all(
         at = i * stride
         opened = False
         for k in range(U64(0), n_arms):
-            belief = posterior.read(state, row + k, n_arms)
+            count = state[row + k]
+            total = state[row + n_arms + k]
             if scratch[size + size + at + k] != 0.0:
                 if not opened:
                     open_stream(stream, agent + i, t, run, CONTEST, key0, key1)
                     opened = True
-                scratch[at + k] = posterior.sample(*belief, stream)
+                scratch[at + k] = posterior.sample(count, total, stream)
             else:
                 scratch[at + k] = posterior.from_gammas(
-                    *belief, scratch[at + k], scratch[size + at + k]
+                    count, total, scratch[at + k], scratch[size + at + k]
                 )

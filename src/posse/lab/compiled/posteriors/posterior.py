@@ -83,7 +83,6 @@ class Posterior:
     pulls: Any  # (count, total ...): rewards that would leave a mean as uncertain, up to that factor
     sample_pivots: Any  # many draws at once, one arm an agent (see `gamma_variates`)
     sample_all: Any  # many draws at once, all arms
-    takes_normal: bool = False  # whether a draw takes a normal variate besides one Gamma variate
     n_planes: int = 2  # numbers per arm
     read: Any = read_pair  # (state, at, n_arms): the belief of an arm, these numbers
     # (count, total ..., d, threshold): whether the common tail bound does not exclude the arm;
