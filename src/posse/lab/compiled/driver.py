@@ -136,14 +136,15 @@ def play(
     """Play rounds t0 to t1 - 1 of the rows lo to hi; returns which buffer then holds the state.
 
     The records are documented in `records`. `flipped` says that the state is in `beliefs.other`.
-    A row holds the counts of all arms, then their totals, then perhaps their squares. Rows are processed a tile at a time, from
-    merge to update, while they are in the processor's cache. `alone` says that these rows are whole
-    runs, so that the round can be closed here; otherwise the caller closes it when all threads are
-    done. There are no messages in the first `unmixed` rounds. `staged`: observations go to the
-    store, and the choice reads them when a stage ends. Evidence fades before an update, as in
-    `beliefs.fade`; where means drift, those of the round begin at `current.starts`. plays: which
-    agents play in each round, (rounds, rows of the block) flattened; empty if all do. Rewards that
-    arrive late are `pending`, and are learnt when all tiles of a round are merged.
+    A row holds the counts of all arms, then their totals, then perhaps their squares. Rows are
+    processed a tile at a time, from merge to update, while they are in the processor's cache.
+    `alone` says that these rows are whole runs, so that the round can be closed here; otherwise the
+    caller closes it when all threads are done. There are no messages in the first `unmixed` rounds.
+    `staged`: observations go to the store, and the choice reads them when a stage ends. Evidence
+    fades before an update, as in `beliefs.fade`; where means drift, those of the round begin at
+    `current.starts`. plays: which agents play in each round, (rounds, rows of the block) flattened;
+    empty if all do. Rewards that arrive late are `pending`, and are learnt when all tiles of a
+    round are merged.
     """
     n_agents = constant.n_agents
     n_arms = constant.n_arms
@@ -219,9 +220,9 @@ def play(
             if delayed:
                 open_pulls(
                     rows, squares, shared, constant.rates, store, constant.mass_stride,
-                    constant.counts_open, constant.lowest, arms, rewards, recorded.pulls,
-                    work.tally, current.waits, plays, (t - t0) * U64(arms.size), pending,
-                    first, last, n_agents, n_arms, t,
+                    constant.noted, constant.counts_open, constant.lowest, arms, rewards,
+                    recorded.pulls, work.tally, current.waits, plays, (t - t0) * U64(arms.size),
+                    pending, first, last, n_agents, n_arms, t,
                 )  # fmt: skip
             elif all_play:
                 update_rows(
@@ -242,7 +243,7 @@ def play(
         if delayed:
             learn_arrivals(
                 out if moved else now, squares, shared, constant.rates, store, constant.mass_stride,
-                constant.counts_open, constant.lowest, pending, n_agents, n_arms, t,
+                constant.noted, constant.counts_open, constant.lowest, pending, n_agents, n_arms, t,
             )  # fmt: skip
         if moved:
             flipped = not flipped

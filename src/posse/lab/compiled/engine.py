@@ -239,6 +239,8 @@ class Engine:
             self.plan.counts_open,
             self.plan.lowest,
             self._find_mass_stride(),
+            # the merge kernel of Tree fades its store before it reads what was noted
+            1.0 / self.plan.fading if self.plan.merge == "merge_tree" else 0.0,
             U64(len(self.plan.prior)),
             self.plan.offset,
             self.plan.parameter,

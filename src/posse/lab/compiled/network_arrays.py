@@ -128,7 +128,8 @@ def _tree_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     tree_links = np.zeros(0, np.int64)
     n_words = 8
     constants[: len(plan.prior)] = plan.prior
-    constants[tree.RATE] = plan.rate
+    # delayed rewards are noted by the driver
+    constants[tree.RATE] = 0.0 if plan.delayed else plan.rate
     constants[tree.FADING] = plan.fading
     constants[tree.CUTS_OFF] = plan.cuts_off_sleepers
     if isinstance(dynamics, LinkFailure):

@@ -268,7 +268,7 @@ def missing_kernel(simulation: Simulation) -> str | None:
             return lacking
     # these kernels store one reward for each agent and round
     if simulation.bandit.delay is not None and isinstance(
-        algorithm, algorithms.Flooding | algorithms.Tree | algorithms.PartialPooling
+        algorithm, algorithms.Flooding | algorithms.PartialPooling
     ):
         return f"delay with {type(algorithm).__name__}"
     if isinstance(algorithm, algorithms.PartialPooling):

@@ -1,7 +1,8 @@
 """Merge kernels: eq. `merge_posteriors` on rows of (counts, totals), one row per agent.
 
-Rows of families that learn a variance hold sums of squares too; all numbers merge alike. A row is contiguous, so any graph takes a few vector operations per link. The weights W come as CSR
-arrays (offsets, neighbours relative to the agent, weights) with the agent among its neighbours.
+A row is contiguous, so any graph takes a few vector operations per link. Rows of families that
+learn a variance hold sums of squares too; all numbers merge alike. The weights W come as CSR arrays
+(offsets, neighbours relative to the agent, weights) with the agent among its neighbours.
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ class Posterior:
     from_gammas: Any  # (count, total, first, second): the draw
     # of top-two sampling:
     unit_variance: Any  # (mean): the variance of a reward, up to a constant factor
-    pulls: Any  # (count, total ...): rewards that would leave a mean as uncertain, up to that factor
+    # (count, total ...): rewards that would leave a mean as uncertain, up to that factor
+    pulls: Any
     sample_pivots: Any  # many draws at once, one arm an agent (see `gamma_variates`)
     sample_all: Any  # many draws at once, all arms
     n_planes: int = 2  # numbers per arm

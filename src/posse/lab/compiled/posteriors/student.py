@@ -202,8 +202,8 @@ def student_pulls(count, total, shape):
 def near_quantile(shape, score):
     """Expand the quantile of Student's t law of a normal score; also a bound of the error.
 
-    Fisher and Cornish (1960) to the fourth order in 1/degrees. The bound, the last term with all
-    signs positive, is at least twice the error for scores up to 40.
+    Fisher and Cornish (1960) to the fourth order in 1/degrees. The bound, three times the last term
+    with all signs positive, is at least three times the largest error seen.
     """
     inline_here()
     inverse = 0.5 / shape
@@ -215,7 +215,7 @@ def near_quantile(shape, score):
     most = (z * (z * (z * (79.0 * z + 776.0) + 1482.0) + 1920.0) + 945.0) / 92160.0
     series = 1.0 + inverse * (first + inverse * (second + inverse * (third + inverse * fourth)))
     square = inverse * inverse
-    error = (most * square * square + 1e-14) * abs(score)
+    error = (3.0 * most * square * square + 1e-14) * abs(score)
     return score * series, error if (z + 1.0) * inverse < _SMALL else VAGUE
 
 
