@@ -10,6 +10,7 @@ from measuring import Row, build_simulation
 
 import posse
 from posse.bandits import RandomWalk
+from posse.families import GaussianUnknownVariance
 
 AGENTS, ARMS, HORIZON, RUNS = 50, 17, 1000, 16
 TS = posse.ThompsonSampling()
@@ -31,10 +32,11 @@ def time_by_processor(run) -> float:
 
 
 def world_rows(rounds: int) -> Iterator[Row]:
-    """Half-lives, drift, delays and top-two sampling against dec-TS, in turns."""
+    """Half-lives, drift, delays, top-two sampling, unknown variances against dec-TS, in turns."""
     network = posse.networks.cycle(AGENTS)
     for instance, means in draw_instances(3):
         gaussian, bernoulli = posse.Bandit.gaussian(means), posse.Bandit.bernoulli(means)
+        unknown = {"family": GaussianUnknownVariance()}
         worlds = {
             "half-life 300": (gaussian, gaussian, {"half_life": 300}, 2.0),
             "drift, a walk": (gaussian, gaussian.drifting(RandomWalk(0.1, 300)), {}, 2.0),
@@ -47,14 +49,21 @@ def world_rows(rounds: int) -> Iterator[Row]:
             ),
             "top-two": (gaussian, gaussian, {"policy": posse.TopTwo()}, 3.0),
             "top-two, Bernoulli": (bernoulli, bernoulli, {"policy": posse.TopTwo()}, 3.0),
+            "unknown variance": (gaussian, gaussian, unknown, 2.0),
+            "Tree, delays of 20, wait": (
+                gaussian, gaussian.delayed(mean=20), {"algorithm": posse.Tree}, 3.0,
+            ),
+            "Tree, delays of 20, count": (
+                bernoulli, bernoulli.delayed(mean=20),
+                {"algorithm": posse.Tree, "open": "count"}, 3.0,
+            ),
         }  # fmt: skip
         for name, (plain, world, options, at_most) in worlds.items():
-            fields = {"policy": TS, **options}
+            fields = {"policy": TS, "algorithm": posse.Decentralized, **options}
+            algorithm = fields.pop("algorithm")
             contenders = {
                 "dec-TS": build_simulation(plain, network, posse.Decentralized(TS), HORIZON, RUNS),
-                "world": build_simulation(
-                    world, network, posse.Decentralized(**fields), HORIZON, RUNS
-                ),
+                "world": build_simulation(world, network, algorithm(**fields), HORIZON, RUNS),
             }
             times = {contender: [] for contender in contenders}
             for round_ in range(rounds + 1):

@@ -108,15 +108,15 @@ def test_rewards_are_subgaussian(family, with_random_prior, typical_means):
 
 @pytest.mark.parametrize("family", that_say("kernel"))
 def test_the_kernels_count_and_total(family, with_random_prior, learnt):
-    """One reward adds its weight to the count and weight * y to the total; the map goes back."""
+    """One reward adds its weight times 1, y and perhaps y^2 to the sums; the map goes back."""
     generator = np.random.default_rng(5)
     family = with_random_prior(family, generator)
     rewards = np.array([0.0, 0.25, 1.0])
-    count, total = to_count_and_total(family, family.statistic(rewards))
-    np.testing.assert_allclose(count, get_optional(family, "observation_weight"), rtol=1e-15)
-    np.testing.assert_allclose(
-        total, get_optional(family, "observation_weight") * rewards, rtol=1e-15
-    )
+    sums = to_count_and_total(family, family.statistic(rewards))
+    weight = get_optional(family, "observation_weight")
+    for power, added in enumerate(sums):
+        np.testing.assert_allclose(added, weight * rewards**power, rtol=1e-15, atol=1e-16)
+    assert len(sums) == 1 + max(family.powers)
     belief = learnt(family, generator, (2, 3))
     np.testing.assert_allclose(
         from_count_and_total(family, to_count_and_total(family, belief)), belief, rtol=1e-14

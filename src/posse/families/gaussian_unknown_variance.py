@@ -44,6 +44,8 @@ class GaussianUnknownVariance(OptionalMethods):
     means: ClassVar[Interval] = REAL_LINE
     rewards: ClassVar[Interval] = REAL_LINE
     powers: ClassVar[tuple[int, ...]] = (1, 2)
+    kernel: ClassVar[str | None] = "STUDENT"
+    reward_kernel: ClassVar[str | None] = "draw_gaussian"
 
     sigma: float = 1.0
     prior_mean: float = 0.0
@@ -66,6 +68,16 @@ class GaussianUnknownVariance(OptionalMethods):
     def divergence(self) -> Divergence:
         """The divergence to the nearest Gaussian law of that mean, of any variance."""
         return partial(kl_gaussian_unknown_variance, sigma=self.sigma)
+
+    @property
+    def reward_parameter(self) -> float:
+        """sigma."""
+        return float(self.sigma)
+
+    @property
+    def shape_offset(self) -> float:
+        """shape - prior_count / 2: an observation adds 1 to the count and 1/2 to the shape."""
+        return self.shape - self.prior_count / 2
 
     def prior(self) -> FloatArray:
         """(kappa m, kappa, a, b + kappa m^2 / 2): (4,)."""

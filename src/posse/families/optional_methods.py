@@ -71,6 +71,11 @@ class OptionalMethods:
         return 0.0
 
     @property
+    def shape_offset(self) -> float:
+        """What the shape of a belief has beyond half the kernel's count, if it has a shape."""
+        return 0.0
+
+    @property
     def site_spread(self) -> float:
         """The scale of the heterogeneity between sites, in units of `site_unit`."""
         return 1.0
@@ -98,19 +103,43 @@ def get_optional(family: Family, name: str) -> Any:
 
 
 def to_count_and_total(family: Family, belief: FloatArray) -> FloatArray:
-    """Convert the coordinates of a family with a kernel to (count, total): (2, ...) -> (2, ...)."""
-    count_and_total = np.linalg.solve(_count_total_basis(family), belief.reshape(2, -1))
-    return np.asarray(count_and_total.reshape(belief.shape))
+    """Convert the coordinates of a family with a kernel to (count, total): (D, ...) -> (2, ...).
+
+    A family that learns a variance, with `powers` (1, 2), has the sum of squares too: (3, ...).
+    """
+    basis = _count_total_basis(family)
+    # a coordinate that grows as one before it, such as a shape, says nothing new
+    known = [row for row in range(len(basis)) if _adds_rank(basis, row)]
+    sums = np.linalg.solve(basis[known], belief[known].reshape(len(known), -1))
+    return np.asarray(sums.reshape(-1, *belief.shape[1:]))
 
 
 def from_count_and_total(family: Family, count_and_total: FloatArray) -> FloatArray:
-    """Convert (count, total) to the coordinates of a family with a kernel: (2, ...) -> (2, ...)."""
-    return np.tensordot(_count_total_basis(family), count_and_total, axes=1)
+    """Convert (count, total), or squares too, to the coordinates of a family: the inverse."""
+    basis = _count_total_basis(family)
+    coordinates = np.tensordot(basis, count_and_total, axes=1)
+    if basis.shape[0] == basis.shape[1]:
+        return coordinates
+    # what the prior has beyond its sums stays as it is
+    prior = family.prior()
+    rest = prior - basis @ to_count_and_total(family, prior)
+    return np.asarray(coordinates + rest.reshape(-1, *[1] * (coordinates.ndim - 1)))
+
+
+def _adds_rank(basis: FloatArray, row: int) -> bool:
+    """Whether a row is independent of those before it."""
+    rank = np.linalg.matrix_rank
+    return bool(rank(basis[: row + 1]) > (rank(basis[:row]) if row else 0))
 
 
 def _count_total_basis(family: Family) -> FloatArray:
-    """Return B with coordinates = B (count, total): (2, 2)."""
-    # statistic(y) = weight B (1, y) is linear in y, so two rewards determine B
-    at_zero, at_one = family.statistic(np.array([0.0, 1.0])).T
+    """Return B with coordinates = B (count, total), or B (count, total, squares): (D, 2 or 3)."""
+    # statistic(y) = weight B (1, y, y^2) is a polynomial, so two or three rewards determine B
     weight = get_optional(family, "observation_weight")
-    return np.asarray(np.stack([at_zero, at_one - at_zero], axis=1) / weight)
+    if max(getattr(family, "powers", (1,))) < 2:
+        at_zero, at_one = family.statistic(np.array([0.0, 1.0])).T
+        return np.asarray(np.stack([at_zero, at_one - at_zero], axis=1) / weight)
+    below, at_zero, above = family.statistic(np.array([-1.0, 0.0, 1.0])).T
+    odd = (above - below) / 2
+    even = (above + below) / 2 - at_zero
+    return np.asarray(np.stack([at_zero, odd, even], axis=1) / weight)

@@ -1,6 +1,7 @@
 """What the tests of the kernels share: beliefs in both engines' forms, and the kernels called bare.
 
 The kernels keep (count, total) for every arm; the reference keeps each family's own coordinates.
+Student beliefs have a shape besides, which here grows with the count: from nearly 1/2 to thousands.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ from posse.lab.compiled.posteriors import POSTERIORS
 FAMILIES = {kind: family() for family, kind in reversed(plan.POSTERIOR_KERNELS.items())}
 
 
+def shape_of(count: Any) -> Any:
+    """The shape of a Student belief of this count."""
+    return 0.55 + 0.6 * np.asarray(count, float) ** 0.9
+
+
 class Kind:
     """A kind of belief, its family, which is the oracle, and beliefs of any sharpness."""
 
@@ -33,8 +39,20 @@ class Kind:
         """Such as the kernel choose_thompson of this kind."""
         return KERNELS[f"{policy}_{self.name}"]
 
+    def numbers(self, count: Any, total: Any) -> tuple[Any, ...]:
+        """What the functions of the belief take first: (count, total), or the shape too."""
+        is_student = self.belief.n_planes == 3
+        return (count, total, float(shape_of(count))) if is_student else (count, total)
+
     def coordinates(self, count: Any, total: Any) -> np.ndarray:
-        """The family's own coordinates (2, ...) of a pair (count, total)."""
+        """The family's own coordinates (D, ...) of a pair (count, total)."""
+        if self.belief.n_planes == 3:
+            count, total = (np.asarray(x, float) for x in np.broadcast_arrays(count, total))
+            shape, mean = shape_of(count), total / count
+            # a Normal-Gamma whose mean has the precision shape * pulls / rate = count
+            pulls = 2 * (shape - self.family.shape_offset)
+            rate = shape * pulls / count
+            return np.stack([pulls * mean, pulls, shape, rate + pulls * mean**2 / 2])
         return families.from_count_and_total(
             self.family, np.stack(np.broadcast_arrays(count, total))
         )
@@ -45,6 +63,8 @@ class Kind:
 
     def learnt(self, sizes: Any, rewards: Any) -> Any:
         """(count, total) after so many observations of such rewards each: (2, ...)."""
+        if self.belief.n_planes == 3:
+            return np.stack(np.broadcast_arrays(sizes, sizes * np.asarray(rewards)))
         prior = self.family.prior().reshape(-1, *[1] * np.ndim(sizes))
         statistic = self.family.statistic(np.broadcast_to(rewards, np.shape(sizes)))
         weight = families.get_optional(self.family, "observation_weight")
@@ -89,7 +109,10 @@ def choose() -> Any:
     ):  # fmt: skip
         counts, totals = np.asarray(counts, float), np.asarray(totals, float)
         shared, n_arms = counts.ndim == 1, counts.shape[-1]
-        state = np.stack([counts, totals], axis=-2).reshape(-1)
+        called_first = kernel[0] if isinstance(kernel, list) else kernel
+        planes = [counts, totals]
+        planes += [shape_of(counts)] if called_first.name.endswith("STUDENT") else []
+        state = np.stack(planes, axis=-2).reshape(-1)
         arms = np.zeros(n_agents, np.uint32)
         led = np.array(np.broadcast_to(pivots, n_agents), np.uint32)
         # several kernels are called one after the other, as the driver does

@@ -51,12 +51,12 @@ TS = posse.ThompsonSampling()
 
 
 def belief_of(rows, family, n_agents):
-    """The kernels' state in the family's coordinates: (2, runs, N, K)."""
+    """The kernels' state in the family's coordinates: (D, runs, N, K)."""
     state = rows.other if rows.flipped else rows.state
-    n_arms = len(rows.means) // RUNS
-    pairs = state.reshape(RUNS, -1, 2, n_arms)  # one row an agent, or one for all
-    count, total = np.broadcast_to(pairs, (RUNS, n_agents, 2, n_arms)).transpose(2, 0, 1, 3)
-    return families.from_count_and_total(family, np.stack([count, total]))
+    n_arms, n_planes = len(rows.means) // RUNS, len(rows.plan.prior)
+    sums = state.reshape(RUNS, -1, n_planes, n_arms)  # one row an agent, or one for all
+    sums = np.broadcast_to(sums, (RUNS, n_agents, n_planes, n_arms)).transpose(2, 0, 1, 3)
+    return families.from_count_and_total(family, sums)
 
 
 def weights_of_round(network, t):
@@ -73,7 +73,8 @@ def weights_of_round(network, t):
     state, out = units.reshape(-1).copy(), np.empty(units.size)
     moved = getattr(merge, plan.merge)(
         out, state, links.offsets, links.neighbours, links.weights, links.links, links.constants,
-        np.zeros(links.n_words, np.uint64), np.zeros(0, np.uint32), np.zeros(0), np.zeros(0),
+        np.zeros(links.n_words, np.uint64), np.zeros(RUNS * n_agents, np.uint32), np.zeros(0),
+        np.zeros(0),
         U64(0), U64(RUNS * n_agents), U64(n_agents),
         U64(units.shape[2] // 2), U64(0), U64(t), *key_of(SEED),
     )  # fmt: skip

@@ -69,14 +69,14 @@ def test_beliefs_are_what_observing_and_merging_make_of_the_prior(family):
     pulls = np.zeros((3, 5, 3))
     before = beliefs.prior(model, (3, 5), 3)
     kept = block.kept["beliefs"]
-    assert kept.shape == (3, 12, 2, 5, 3)
+    assert kept.shape == (3, 12, len(model.prior()), 5, 3)
     for t in range(1, 13):
         now = play(network, DEC, (), bandit=bandit, horizon=t).pulls
         arms = (now - pulls).argmax(axis=2)
         after = np.moveaxis(kept[:, t - 1], 1, 0)
         # what was observed: the beliefs before they were merged, by W's inverse
         updated = np.linalg.solve(np.asarray(network.weights), after)
-        count, total = families.to_count_and_total(model, updated - before)
+        count, total, *_ = families.to_count_and_total(model, updated - before)
         played = np.take_along_axis(total / np.where(count == 0, 1, count), arms[..., None], 2)
         rewards = np.clip(played[..., 0], *model.rewards[:2])  # but for rounding
         expected = beliefs.observe(before, arms, rewards, model, 5.0)

@@ -84,14 +84,8 @@ WORLDS = {
     ),
 }  # fmt: skip
 
-# The worlds that have kernels.
-COMPILED = [
-    world
-    for world, (_, options) in WORLDS.items()
-    if options.get("family") is not UNKNOWN["family"]
-]
-# Those that keep one reward for each agent and round.
-PROMPT = ("flooding", "tree")
+# Kernels that keep one reward for each agent and round.
+PROMPT = ("flooding",)
 
 
 class Oracle:
@@ -169,7 +163,7 @@ def test_beliefs_are_what_the_algorithm_makes_of_the_story(setting, world):
     network, make, fields = ALGORITHMS[setting]
     bandit, options = WORLDS[world]
     result = replay(bandit, network, make(**{"policy": TS, **fields, **options}))
-    has_kernels = world in COMPILED and (bandit.delay is None or setting not in PROMPT)
+    has_kernels = bandit.delay is None or setting not in PROMPT
     assert result.engine == ("compiled" if has_kernels else "reference")
 
 

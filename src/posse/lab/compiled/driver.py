@@ -5,9 +5,11 @@ from __future__ import annotations
 from numba import types
 
 from posse.lab.compiled.jit import KERNEL, helper, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.kernels.evidence import add_evidence
 from posse.lab.compiled.kernels.pending_rewards import clip_rows, learn_arrivals, open_pulls
 from posse.lab.compiled.kernels.thompson import update_sampling_modes
 from posse.lab.compiled.philox import U64
+from posse.lab.compiled.posteriors.student import standardise_rows
 from posse.lab.compiled.records import (
     BELIEF_ARRAYS,
     BYTES,
@@ -51,11 +53,11 @@ def charge_regret(charged, gaps, start, size, arms, first, last, n_agents, n_arm
 
 @helper
 def update_rows(
-    rows, width, shared, rates, arms, rewards, pulls, tally, first, last, n_agents, n_arms
+    rows, width, squares, shared, rates, arms, rewards, pulls, tally, first, last, n_agents, n_arms
 ):
-    """Eq. `posterior_update`: count += rate, total += rate * reward; and count the pulls.
+    """Update each agent's belief by its reward (`add_evidence`), and count the pulls.
 
-    rates: one for each agent of a run.
+    rates: one for each agent of a run; squares: whether rows have sums of squares.
     """
     for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
         start = max(first, slot * n_agents)
@@ -63,8 +65,7 @@ def update_rows(
             arm = U64(arms[i])
             cell = (slot if shared else i) * width + arm
             rate = rates[i - slot * n_agents]
-            rows[cell] += rate
-            rows[cell + n_arms] += rate * rewards[i]
+            add_evidence(rows, cell, rate, rewards[i], n_arms, squares)
             pulls[i * n_arms + arm] += 1
             tally[slot * n_arms + arm] += 1
 
@@ -79,7 +80,7 @@ def mark_sleepers(arms, plays, start, first, last):
 
 @helper
 def update_playing_rows(
-    rows, width, shared, rates, arms, rewards, pulls, tally, first, last, n_agents, n_arms,
+    rows, width, squares, shared, rates, arms, rewards, pulls, tally, first, last, n_agents, n_arms,
     plays, start,
 ):  # fmt: skip
     """`update_rows` for the agents that play; the arm of the others becomes IDLE.
@@ -94,8 +95,7 @@ def update_playing_rows(
             played = plays[start + i]
             weight = rates[i - slot * n_agents] * played
             cell = (slot if shared else i) * width + arm
-            rows[cell] += weight
-            rows[cell + n_arms] += weight * rewards[i]
+            add_evidence(rows, cell, weight, rewards[i], n_arms, squares)
             pulls[i * n_arms + arm] += played
             tally[slot * n_arms + arm] += played
     mark_sleepers(arms, plays, start, first, last)
@@ -144,15 +144,16 @@ def _play(
     """Play rounds t0 to t1 - 1 of the rows lo to hi; returns which buffer then holds the state.
 
     The records are documented in `records`. `flipped` says that the state is in `beliefs.other`.
-    A row holds the counts of all arms, then their totals. Rows are processed a tile at a time, from
-    merge to update, while they are in the processor's cache. `alone` says that these rows are whole
-    runs, so that the round can be closed here; otherwise the caller closes it when all threads are
-    done. There are no messages in the first `unmixed` rounds. `staged`: observations go to the
-    store, and the choice reads them when a stage ends. Evidence fades before an update, as in
-    `beliefs.fade`; where means drift, those of the round begin at `current.starts`. plays: which
-    agents play in each round, (rounds, rows of the block) flattened; empty if all do. Rewards that
-    arrive late are `pending`, and are learnt when all tiles of a round are merged. If it is None,
-    all rewards arrive at once, and numba drops what is for late ones before it compiles it.
+    A row holds the counts of all arms, then their totals, then perhaps their squares. Rows are
+    processed a tile at a time, from merge to update, while they are in the processor's cache.
+    `alone` says that these rows are whole runs, so that the round can be closed here; otherwise the
+    caller closes it when all threads are done. There are no messages in the first `unmixed` rounds.
+    `staged`: observations go to the store, and the choice reads them when a stage ends. Evidence
+    fades before an update, as in `beliefs.fade`; where means drift, those of the round begin at
+    `current.starts`. plays: which agents play in each round, (rounds, rows of the block) flattened;
+    empty if all do. Rewards that arrive late are `pending`, and are learnt when all tiles of a
+    round are merged. If it is None, all rewards arrive at once, and numba drops what is for late
+    ones before it compiles it.
     """
     n_agents = constant.n_agents
     n_arms = constant.n_arms
@@ -167,6 +168,7 @@ def _play(
     start = size = U64(0)
     n_runs = (hi - lo) // n_agents
     all_play = plays.size == 0
+    squares = constant.n_planes == U64(3)
     column = 0
     # the first recorded round at or after t0
     while alone and recorded.times[column] < t0:
@@ -191,9 +193,12 @@ def _play(
             first_row = first // n_agents if shared else first
             last_row = (last + n_agents - U64(1)) // n_agents if shared else last
             acted = rows
-            if pending is not None and beliefs.acted.size > 0:
+            if beliefs.acted.size > 0:
                 acted = beliefs.acted
-                clip_rows(acted, rows, beliefs.prior, first_row, last_row, n_arms)
+                if squares:
+                    standardise_rows(acted, rows, constant.offset, first_row, last_row, n_arms)
+                elif pending is not None:
+                    clip_rows(acted, rows, beliefs.prior, first_row, last_row, n_arms)
             if not all_play:
                 mark_sleepers(arms, plays, (t - t0) * U64(arms.size), first, last)
             # choose: each of the two kernels skips the runs of the other
@@ -221,22 +226,22 @@ def _play(
             if constant.fading != 1.0:
                 fade_rows(rows, beliefs.prior, constant.fading, first_row, last_row)
             updated = store if constant.staged else rows
-            width = U64(4 if constant.staged else 2) * n_arms
+            width = (U64(4) if constant.staged else constant.n_planes) * n_arms
             if pending is not None:
                 open_pulls(
-                    rows, shared, constant.rates, store, constant.mass_stride,
-                    constant.counts_open, constant.lowest, arms, rewards, recorded.pulls,
-                    work.tally, current.waits, plays, (t - t0) * U64(arms.size), pending,
-                    first, last, n_agents, n_arms, t,
+                    rows, squares, shared, constant.rates, store, constant.mass_stride,
+                    constant.noted, constant.counts_open, constant.lowest, arms, rewards,
+                    recorded.pulls, work.tally, current.waits, plays, (t - t0) * U64(arms.size),
+                    pending, first, last, n_agents, n_arms, t,
                 )  # fmt: skip
             elif all_play:
                 update_rows(
-                    updated, width, shared, constant.rates, arms, rewards, recorded.pulls,
+                    updated, width, squares, shared, constant.rates, arms, rewards, recorded.pulls,
                     work.tally, first, last, n_agents, n_arms,
                 )  # fmt: skip
             else:
                 update_playing_rows(
-                    updated, width, shared, constant.rates, arms, rewards, recorded.pulls,
+                    updated, width, squares, shared, constant.rates, arms, rewards, recorded.pulls,
                     work.tally, first, last, n_agents, n_arms,
                     plays, (t - t0) * U64(arms.size),
                 )  # fmt: skip
@@ -247,8 +252,8 @@ def _play(
                 )  # fmt: skip
         if pending is not None:
             learn_arrivals(
-                out if moved else now, shared, constant.rates, store, constant.mass_stride,
-                constant.counts_open, constant.lowest, pending, n_agents, n_arms, t,
+                out if moved else now, squares, shared, constant.rates, store, constant.mass_stride,
+                constant.noted, constant.counts_open, constant.lowest, pending, n_agents, n_arms, t,
             )  # fmt: skip
         if moved:
             flipped = not flipped

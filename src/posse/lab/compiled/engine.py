@@ -92,12 +92,11 @@ class BlockState:
         n_runs = len(self.runs)
         rows = n_runs * n_agents
         # every agent, or every run with a shared belief, starts at the prior
-        count, total = plan.prior
+        # one row at the start, to which evidence fades
+        self.prior = np.repeat(plan.prior, n_arms).astype(float)
         n_rows = n_runs if plan.shared else rows
-        state = _allocate_aligned(n_rows * 2 * n_arms).reshape(n_rows, 2, n_arms)
-        state[:, 0] = count
-        state[:, 1] = total
-        self.state = state.reshape(-1)
+        self.state = _allocate_aligned(n_rows * len(self.prior))
+        self.state.reshape(n_rows, -1)[:] = self.prior
         moves = plan.merge in MOVING_KERNELS
         self.other = _allocate_aligned(self.state.size if moves else 0)
         self.other[:] = 0.0
@@ -105,8 +104,6 @@ class BlockState:
             self.store = push_sum.create_store(n_runs, n_agents)
         else:
             self.store = np.zeros(rows * plan.store_width)
-        # one row at the start, to which evidence fades
-        self.prior = np.repeat([count, total], n_arms).astype(float)
         # the world of the reference engine, so that one seed has the same means on both
         self.world = World(s, self.runs)
         self.order = self.world.order
@@ -119,7 +116,8 @@ class BlockState:
         self.eager = np.full(n_runs, self.sampling_mode, np.uint8)
         self.regret = np.zeros((n_runs, len(s.times)))
         self.charged = np.zeros(rows if self.world.changes else 0)
-        acted = _allocate_aligned(self.state.size if plan.clips else 0)
+        acts_on_others = plan.clips or len(plan.prior) > 2
+        acted = _allocate_aligned(self.state.size if acts_on_others else 0)
         self.beliefs = BeliefArrays(self.state, self.other, self.store, self.prior, acted)
         self.current = RoundArrays(
             self.arms, self.pivots, self.rewards, self.eager, self.means,
@@ -242,6 +240,10 @@ class Engine:
             self.plan.counts_open,
             self.plan.lowest,
             self._find_mass_stride(),
+            # the merge kernel of Tree fades its store before it reads what was noted
+            1.0 / self.plan.fading if self.plan.merge == "merge_tree" else 0.0,
+            U64(len(self.plan.prior)),
+            self.plan.offset,
             self.plan.parameter,
             U64(simulation.network.n_agents),
             U64(simulation.bandit.n_arms),
@@ -317,7 +319,7 @@ class Engine:
         merged = self.merge_copy(rows, t)
         state = rows.other if rows.flipped else rows.state
         n_agents = self.simulation.network.n_agents
-        width = 2 * self.simulation.bandit.n_arms
+        width = len(self.plan.prior) * self.simulation.bandit.n_arms
         by_row = state.reshape(-1, width)
         by_row[run * n_agents + joiner] = merged.reshape(-1, width)[run * n_agents + source]
 

@@ -130,11 +130,13 @@ def _tree_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     constants = np.zeros(8)
     tree_links = np.zeros(0, np.int64)
     n_words = 8
-    constants[:3] = *plan.prior, plan.rate
+    constants[: len(plan.prior)] = plan.prior
+    # delayed rewards are noted by the driver
+    constants[tree.RATE] = 0.0 if plan.delayed else plan.rate
     constants[tree.FADING] = plan.fading
     constants[tree.CUTS_OFF] = plan.cuts_off_sleepers
     if isinstance(dynamics, LinkFailure):
-        constants[3] = dynamics.p
+        constants[tree.FAILURE] = dynamics.p
         # a link (i, j) as one number i N + j, to look it up among the sorted links of the tree
         key = np.array([network.n_agents, 1])
         keys = links @ key  # ascending, as links are sorted
@@ -151,7 +153,7 @@ def _push_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
 
     shares = csr_array(network.shares)
     constants = np.zeros(push_sum.SHARES)
-    constants[[push_sum.COUNT, push_sum.TOTAL]] = plan.prior
+    constants[: len(plan.prior)] = plan.prior
     # delayed rewards are weighed by the driver
     constants[push_sum.RATE] = 0.0 if plan.delayed else plan.rate
     constants[push_sum.LEARNT] = plan.learnt

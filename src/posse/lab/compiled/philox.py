@@ -122,10 +122,9 @@ def exp(x):
 
 
 @njit(inline="always")
-def normals(word0, word1):
-    """Return two standard normals from two words (Box-Muller, with fdlibm's sin and cos)."""
-    radius = math.sqrt(-2.0 * log(uniform(word0)))
-    turn = as_float((word1 >> U64(12)) | _ONE_TO_TWO) - 1.5  # [-1/2, 1/2) of a full turn
+def turn_of(word):
+    """Return sine and cosine of a uniform angle, by fdlibm's polynomials."""
+    turn = as_float((word >> U64(12)) | _ONE_TO_TWO) - 1.5  # [-1/2, 1/2) of a full turn
     shifted = turn * 4.0 + 6755399441055744.0
     quarter = as_bits(shifted)  # its low bits are the nearest quarter turn
     x = (turn - 0.25 * (shifted - 6755399441055744.0)) * 6.283185307179586
@@ -143,6 +142,14 @@ def normals(word0, word1):
     b = sine if odd else cosine
     a = as_float(as_bits(a) ^ ((quarter & U64(2)) << U64(62)))
     b = as_float(as_bits(b) ^ (((quarter + U64(1)) & U64(2)) << U64(62)))
+    return a, b
+
+
+@njit(inline="always")
+def normals(word0, word1):
+    """Return two standard normals from two words (Box-Muller)."""
+    radius = math.sqrt(-2.0 * log(uniform(word0)))
+    a, b = turn_of(word1)
     return radius * a, radius * b
 
 

@@ -11,7 +11,7 @@ from posse.algorithms import clip_to_attainable, subtract_forced_pulls
 from posse.families import require_plain_family
 from posse.lab.compiled.kernels.merge import count_living
 from posse.lab.compiled.philox import U64
-from posse.lab.simulation import in_callers_order
+from posse.lab.simulation import count_coordinates, in_callers_order
 from posse.networks import Gossip, LinkFailure
 from posse.randomness import FloatArray
 
@@ -44,7 +44,9 @@ class BlockRecorder:
         if "messages" in s.keep:
             self._kept["messages"] = self._count_messages()
         if "beliefs" in s.keep:
-            self._kept["beliefs"] = np.zeros((n_runs, len(s.times), 2, n_agents, n_arms))
+            n_coordinates = count_coordinates(s.model)
+            shape = (n_runs, len(s.times), n_coordinates, n_agents, n_arms)
+            self._kept["beliefs"] = np.zeros(shape)
 
     @property
     def records_rounds(self) -> bool:
@@ -93,16 +95,18 @@ class BlockRecorder:
         return means if self._simulation.bandit.per_agent else means[:, 0]
 
     def _read_beliefs(self, t: int) -> FloatArray:
-        """Return the family's coordinates after round t and its messages: (2, R, N, K).
+        """Return the family's coordinates after round t and its messages: (D, R, N, K).
 
         The engine merges at the start of the next round; here a copy is merged in the same way.
         """
         state = self._engine.merge_copy(self._rows, t + 1)
         n_runs, n_agents, n_arms = self._shape
-        pairs = state.reshape(n_runs, -1, 2, n_arms)  # one row per agent, or one for all
-        pairs = np.broadcast_to(pairs, (n_runs, n_agents, 2, n_arms))
+        # one row per agent, or one for all
+        n_planes = len(self._engine.plan.prior)
+        rows = state.reshape(n_runs, -1, n_planes, n_arms)
+        rows = np.broadcast_to(rows, (n_runs, n_agents, n_planes, n_arms))
         model = require_plain_family(self._simulation.model)
-        beliefs = families.from_count_and_total(model, np.moveaxis(pairs, 2, 0))
+        beliefs = families.from_count_and_total(model, np.moveaxis(rows, 2, 0))
         return clip_to_attainable(beliefs, model) if self._engine.plan.clips else beliefs
 
     def _count_messages(self) -> FloatArray:

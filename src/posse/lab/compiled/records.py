@@ -69,13 +69,13 @@ class NetworkArrays(NamedTuple):
 
 
 class BeliefArrays(NamedTuple):
-    """The beliefs of a block, (rows, counts and totals of the arms) flattened."""
+    """The beliefs of a block, (rows, counts, totals and perhaps squares of the arms) flattened."""
 
     state: Any
     other: Any  # the second buffer, for kernels that do not merge in place
     store: Any  # what an algorithm stores besides
     prior: Any  # one row at the start, to which evidence fades
-    acted: Any  # the beliefs that agents act on, if they exchange others; else empty
+    acted: Any  # what agents act on, if they exchange other numbers; else empty
 
 
 class RoundArrays(NamedTuple):
@@ -135,6 +135,9 @@ class PlayConstants(NamedTuple):
     counts_open: bool  # whether an open pull counts as the lowest reward
     lowest: float  # that reward
     mass_stride: int  # of the masses of push-sum in the store; below 0 without masses
+    noted: float  # see `kernels.pending_rewards.open_pulls`
+    n_planes: Any  # uint64: numbers of a belief about an arm: count, total, perhaps squares
+    offset: float  # of the shapes of `posteriors.student`
     parameter: float  # of the rewards
     n_agents: Any  # uint64
     n_arms: Any  # uint64
@@ -155,7 +158,8 @@ PENDING_ARRAYS = types.NamedTuple((TALLY, TALLY, FLOATS, FLOATS), PendingArrays)
 PLAY_CONSTANTS = types.NamedTuple(
     (
         types.boolean, types.boolean, U64, U64, FLOATS, types.float64, U64, types.boolean,
-        types.float64, types.int64, types.float64, U64, U64, U64, U64,
+        types.float64, types.int64, types.float64, U64, types.float64, types.float64,
+        U64, U64, U64, U64,
     ),
     PlayConstants,
 )  # fmt: skip

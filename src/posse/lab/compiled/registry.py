@@ -203,10 +203,11 @@ class KernelPlan:
     choose_eagerly: str  # for the runs that `choose` leaves alone
     draw_rewards: str
     posterior: str  # its name; empty for algorithms without beliefs
-    prior: tuple[float, float]  # (count, total)
+    prior: tuple[float, ...]  # (count, total), and the sum of squares if the family has one
     # added to the count by one observation; (N,) if agents have different learning rates
     rate: float | FloatArray
     parameter: float  # of the rewards
+    offset: float = 0.0  # of the shapes of `posteriors.student`
     fading: float = 1.0  # the weight of evidence one round later
     counts_open: bool = False  # whether a pull counts as the lowest reward until its reward arrives
     lowest: float = 0.0  # that reward
@@ -269,7 +270,7 @@ def missing_kernel(simulation: Simulation) -> str | None:
             return lacking
     # these kernels store one reward for each agent and round
     if simulation.bandit.delay is not None and isinstance(
-        algorithm, algorithms.Flooding | algorithms.Tree | algorithms.PartialPooling
+        algorithm, algorithms.Flooding | algorithms.PartialPooling
     ):
         return f"delay with {type(algorithm).__name__}"
     if isinstance(algorithm, algorithms.PartialPooling):
@@ -323,7 +324,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
     model = require_plain_family(simulation.model)
     network = simulation.network
     posterior = posterior_kernel(type(model))
-    count, total = families.to_count_and_total(model, model.prior())
+    prior = families.to_count_and_total(model, model.prior())
     weight = families.get_optional(model, "observation_weight")
     rate = algorithm.resolve_learning_rate(simulation.build_problem(1))
     policy = POLICY_KERNELS[type(algorithm.policy)]
@@ -353,7 +354,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         store = observation_store_width(simulation, None)
     elif isinstance(algorithm, algorithms.Tree):  # own evidence, and both directions of a link
         merge = "merge_tree"
-        store = 6 * simulation.bandit.n_arms
+        store = 3 * len(prior) * simulation.bandit.n_arms
     elif simulation.cuts_off_sleepers:
         merge = "merge_awake"
     elif merge == "merge_static" and network.is_uniform:
@@ -367,7 +368,8 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         "choose_eagerly": f"{policy}_eagerly_{posterior}" if lazy else "choose_nothing",
         "challenge": f"challenge_{posterior}" if top_two else "choose_nothing",
         "posterior": posterior,
-        "prior": (float(count), float(total)),
+        "prior": tuple(prior.tolist()),
+        "offset": float(families.get_optional(model, "shape_offset")),
         "rate": rate * weight,
         "fading": getattr(algorithm, "discount_factor", 1.0),  # PartialPooling has no half-life
         **_plan_delays(simulation),

@@ -115,7 +115,8 @@ class TestTies:
     def test_of_arms_with_equal_means_but_different_beliefs(self, choose, kind):
         """Greedy looks at the mean alone: 2/4 equals 4/8, and 2/(5 - 1) equals 4/(9 - 1)."""
         totals, tried = np.array([2.0, 4.0, 2.0]), np.arange(2.0, 30.0, 0.5)
-        halves = [next(c for c in tried if kind.belief.mean(c, s) == 0.5) for s in totals[:2]]
+        mean = kind.belief.mean
+        halves = [next(c for c in tried if mean(*kind.numbers(c, s)) == 0.5) for s in totals[:2]]
         counts = np.array([*halves, 20.0])
         arms, _ = choose(kind.kernel("choose_greedy"), counts, totals, self.N, level=0.5)
         assert_uniform(arms, (0, 1))
@@ -174,3 +175,54 @@ def test_in_round_one_every_agent_plays_any_arm(family, policy):
     of_first = result.pulls.sum(axis=1)[:, 0]  # (runs,) each binomial(50, 1/4)
     dispersion = ((of_first - 12.5) ** 2).sum() / (50 * 0.25 * 0.75)
     assert ERROR_RATE / 2 < stats.chi2.sf(dispersion, 400) < 1 - ERROR_RATE / 2
+
+
+# Means as the benchmark of Bayes-UCB draws them: uniform, spread, close and rare.
+INSTANCES = {
+    "uniform": np.random.default_rng(4).uniform(size=10),
+    "spread": np.linspace(0.1, 0.9, 10),
+    "close": np.append(0.5, np.full(9, 0.45)),
+    "rare": np.linspace(0.001, 0.02, 10),
+}
+
+
+@pytest.mark.long
+def test_no_contested_choice_of_real_runs_is_wrong(choose, kind_of):
+    """Of 100,000 choices of Bernoulli agents that the quick test leaves open, 0 differ from SciPy.
+
+    The beliefs are those of runs at learning rate 1 and N, a choice is open if the common bound at
+    the mean of the best arm does not exclude all others, and pivots are arbitrary.
+    """
+    kind, generator = kind_of("BETA"), np.random.default_rng(8)
+    n_open = n_wrong = 0
+    for (means, rate), seed in zip(
+        [(means, rate) for means in INSTANCES.values() for rate in (1.0, 20.0)],
+        range(8),
+        strict=True,
+    ):
+        times = np.arange(3, 500, 8)
+        result = posse.simulate(
+            posse.Bandit.bernoulli(means), networks.cycle(20),
+            posse.Decentralized(posse.BayesUCB(), learning_rate=rate),
+            horizon=500, runs=16, seed=seed, record=times, keep="beliefs", threads=1,
+        )  # fmt: skip
+        for column, t in enumerate(times):
+            beliefs = np.moveaxis(result.beliefs[:, column], 1, 0).reshape(2, -1, 10)
+            totals = beliefs[0]
+            counts = beliefs.sum(axis=0)
+            level = 1 / (t + 1)
+            scores = kind.family.mean_quantile(beliefs, 1 - level)
+            best = scores.argmax(axis=1)[:, None]
+            x = np.take_along_axis(totals / counts, best, axis=1)
+            d = x * counts - totals
+            spread = np.where(x < 0.5, x * (1 - x), 0.25)
+            is_open = (d * abs(d) <= -2 * np.log(level) * spread * counts).sum(axis=1) > 1
+            arms, _ = choose(
+                kind.kernel("choose_bayes_ucb"), counts, totals, len(counts),
+                level=1 - (1 - level), pivots=generator.integers(10, size=len(counts)), t=int(t),
+            )  # fmt: skip
+            n_open += int(is_open.sum())
+            n_wrong += int((~near_best(scores, arms))[is_open].sum())
+    print(f"{n_wrong} wrong of {n_open} contested choices")
+    assert n_open >= 100_000
+    assert n_wrong == 0

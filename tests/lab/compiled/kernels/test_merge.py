@@ -49,8 +49,8 @@ def merged(network, rows, t=2, first_run=0, seed=0, as_static=False, policy=TS):
     state, out = rows.reshape(-1).copy(), np.full(rows.size, np.nan)
     moved = kernel(
         out, state, links.offsets, links.neighbours, links.weights, links.links, links.constants,
-        np.zeros(links.n_words, np.uint64), np.zeros(0, np.uint32), np.zeros(0), np.zeros(0),
-        U64(0), U64(n_runs * n_agents), U64(n_agents), U64(width // 2),
+        np.zeros(links.n_words, np.uint64), np.zeros(n_runs * n_agents, np.uint32), np.zeros(0),
+        np.zeros(0), U64(0), U64(n_runs * n_agents), U64(n_agents), U64(width // 2),
         U64(first_run), U64(t), *key_of(seed),
     )  # fmt: skip
     return (out if moved else state).reshape(rows.shape)
@@ -115,7 +115,7 @@ def test_any_part_of_the_rows_can_be_merged_alone():
     out = np.full(rows.size, np.nan)
     kernel(
         out, rows.reshape(-1), links.offsets, links.neighbours, links.weights, links.links,
-        links.constants, np.zeros(links.n_words, np.uint64), np.zeros(0, np.uint32), np.zeros(0),
+        links.constants, np.zeros(links.n_words, np.uint64), np.zeros(50, np.uint32), np.zeros(0),
         np.zeros(0),
         U64(10), U64(30), U64(50), U64(2), U64(0), U64(2), U64(0), U64(0),
     )  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.kernels.evidence import add_evidence
+from posse.lab.compiled.kernels.merge import row_width
 from posse.lab.compiled.philox import U64, pick_best
 from posse.lab.compiled.records import CHOOSE, IDLE, MERGE
 
@@ -144,6 +146,8 @@ def flood_observations(
     An agent that did not play stores the arm -1.
     """
     n_rows = U64(arms.size)
+    width = row_width(state, arms)
+    squares = width > U64(2) * n_arms
     depth = U64(constants[0])
     slot = (t - U64(1)) % depth
     now = slot * n_rows
@@ -152,7 +156,7 @@ def flood_observations(
         store[U64(2) * (now + i) + U64(1)] = rewards[i]
     for i in range(lo, hi):
         base = i // n_agents * n_agents
-        row = i * U64(2) * n_arms
+        row = i * width
         for e in range(U64(offsets[i - base]), U64(offsets[i - base + U64(1)])):
             hops = U64(links[e])
             if hops < t:
@@ -163,8 +167,8 @@ def flood_observations(
                 arm = U64(int(max(played, 0.0)))
                 # by a product: a branch would be unpredictable
                 weight = weights[e] * (played >= 0.0)
-                state[row + arm] += weight
-                state[row + n_arms + arm] += weight * store[U64(2) * observation + U64(1)]
+                reward = store[U64(2) * observation + U64(1)]
+                add_evidence(state, row + arm, weight, reward, n_arms, squares)
 
 
 @kernel(MERGE, **FAST_KERNEL)

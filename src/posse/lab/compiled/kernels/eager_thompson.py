@@ -93,9 +93,10 @@ def _probe_close_arms(posterior, state, start, step, level, pivots, n_arms, agen
             x = state[row + n_arms + leader] / state[row + leader]
             x -= math.sqrt(posterior.spread(x) / state[row + leader])
             for k in range(U64(0), n_arms):
-                count = state[row + k]
-                d = x * count - state[row + n_arms + k]
-                n_close += (d * abs(d) <= threshold * posterior.spread(x) * count) & (k != leader)
+                belief = posterior.read(state, row + k, n_arms)
+                d = x * belief[0] - belief[1]
+                near = posterior.is_near(*belief, d, threshold * posterior.spread(x))
+                n_close += near & (k != leader)
     return n_close
 
 
@@ -109,7 +110,7 @@ def _kernel_of(name, posterior):
     ):  # fmt: skip
         """Thompson Sampling (Alg. `decent_ts`) with all K samples, for the runs that are eager."""
         use_wide_vectors()
-        width = U64(2) * n_arms
+        width = U64(posterior.n_planes) * n_arms
         row = lo
         while row < hi:
             slot = row // n_agents

@@ -13,7 +13,8 @@ from posse.lab.compiled.jit import KERNEL, helper, kernel, use_wide_vectors, vec
 from posse.lab.compiled.numerics.quantiles import UNKNOWN, upper_quantile
 from posse.lab.compiled.numerics.special import normal_score
 from posse.lab.compiled.philox import TIE, U64, open_stream, pick_tied
-from posse.lab.compiled.posteriors import GAUSSIAN, POSTERIORS
+from posse.lab.compiled.posteriors import GAUSSIAN, POSTERIORS, STUDENT
+from posse.lab.compiled.posteriors.student import VAGUE, near_quantile, student_quantile
 from posse.lab.compiled.records import CHOOSE, IDLE
 
 # Grunbaum's inequality: a log-concave law has at least 1/e of its mass on each side of its mean.
@@ -32,6 +33,7 @@ _VAGUE = 8.0
 _RARE = 0.1  # the tails up to which `Posterior.ahead` is fine
 _FARTHEST = 6.0  # the largest score for which these hold
 _SOLVED = 1e-9  # an upper bound of the error of a solved quantile, in scores
+_UNKNOWN_ERROR = 1e20  # any bound of an error above this one says nothing
 
 
 @helper
@@ -384,6 +386,111 @@ def mark_ties(posterior, state, row, level, winner, quantile, scores, n_arms):
     return n_tied
 
 
+@helper
+def play_largest_quantile(
+    posterior, state, row, level, log_level, score, peak, pivot, scratch,
+    stream, n_arms, agent, t, run, key0, key1,
+):  # fmt: skip
+    """Return the arm with the largest quantile, ties broken at random, and the next pivot."""
+    winner, quantile = largest_quantile(
+        posterior, state, row, level, log_level, score, peak, pivot, scratch, n_arms
+    )
+    tied = scratch[:n_arms]
+    if mark_ties(posterior, state, row, level, winner, quantile, tied, n_arms) > 1:
+        return play_best(tied, stream, agent, t, run, key0, key1), winner
+    return winner, winner
+
+
+@vectorised
+def _fill_student_quantiles(state, row, score, scratch, n_arms):
+    """Estimate every arm's quantile by a series, and bound its error: scratch, (2, K)."""
+    use_wide_vectors()
+    for k in range(U64(0), n_arms):
+        count, total, shape = STUDENT.read(state, row + k, n_arms)
+        deviation = 1.0 / math.sqrt(count)
+        t, error = near_quantile(shape, score)
+        scratch[k] = total / count + t * deviation
+        # besides the series, the rounding of this sum
+        scratch[n_arms + k] = error * deviation + 1e-15 * (abs(total / count) + abs(t) * deviation)
+
+
+@helper
+def _has_belief_of(state, row, k, other, n_arms):
+    """Whether two arms have equal Student beliefs."""
+    same = STUDENT.read(state, row + k, n_arms) == STUDENT.read(state, row + other, n_arms)
+    return bool(same)
+
+
+@helper
+def _solve_vague_quantiles(state, row, level, score, pivot, scratch, n_arms):
+    """Replace the estimates of unknown error by exact quantiles, where these may be the largest.
+
+    Returns a lower bound of the largest quantile. A quantile is below x if the tail beyond x, or a
+    bound of it, is below the level.
+    """
+    least = -VAGUE
+    for k in range(U64(0), n_arms):
+        if scratch[n_arms + k] < _UNKNOWN_ERROR:
+            least = max(least, scratch[k] - scratch[n_arms + k])
+    solved = n_arms
+    for nth in range(U64(0), n_arms):
+        k = (pivot + nth) % n_arms
+        if scratch[n_arms + k] < _UNKNOWN_ERROR:
+            continue
+        if solved < n_arms and _has_belief_of(state, row, k, solved, n_arms):
+            scratch[k], scratch[n_arms + k] = scratch[solved], scratch[n_arms + solved]
+            continue
+        count, total, shape = STUDENT.read(state, row + k, n_arms)
+        scratch[n_arms + k] = 0.0
+        if least * count > total and (
+            STUDENT.tail_bound(count, total, shape, least) < level
+            or STUDENT.tail(count, total, shape, least) < level * (1.0 - _SOLVED)
+        ):
+            scratch[k] = -VAGUE
+            continue
+        deviation = 1.0 / math.sqrt(count)
+        scratch[k] = total / count + student_quantile(shape, level, score) * deviation
+        scratch[n_arms + k] = _SOLVED * deviation
+        least = max(least, scratch[k] - scratch[n_arms + k])
+        solved = k
+    return least
+
+
+@helper
+def play_student_quantile(
+    posterior, state, row, level, log_level, score, peak, pivot, scratch,
+    stream, n_arms, agent, t, run, key0, key1,
+):  # fmt: skip
+    """`play_largest_quantile` of the Student posterior, whose quantiles have a series.
+
+    Exact ones are solved for only if the errors of the series leave the winner open.
+    """
+    _fill_student_quantiles(state, row, score, scratch, n_arms)
+    least = _solve_vague_quantiles(state, row, level, score, pivot, scratch, n_arms)
+    first = n_arms
+    alike = True
+    for k in range(U64(0), n_arms):
+        if scratch[k] + scratch[n_arms + k] < least:
+            scratch[k] = -VAGUE
+            continue
+        first = min(first, k)
+        alike = alike and _has_belief_of(state, row, k, first, n_arms)
+    if not alike:  # arms with equal beliefs tie whatever the errors
+        for k in range(first, n_arms):
+            count, total, shape = STUDENT.read(state, row + k, n_arms)
+            # the solver is not better than that
+            if scratch[k] > -VAGUE and scratch[n_arms + k] * math.sqrt(count) > 2.0 * _SOLVED:
+                quantile = student_quantile(shape, level, score)
+                scratch[k] = total / count + quantile / math.sqrt(count)
+    winner = play_best(scratch[:n_arms], stream, agent, t, run, key0, key1)
+    return winner, winner
+
+
+def find_play_of(posterior):
+    """Return the function that plays the largest quantile of a posterior."""
+    return play_student_quantile if posterior is STUDENT else play_largest_quantile
+
+
 def _greedy_kernel_of(name, posterior):
     """Declare the Greedy kernel of one posterior."""
 
@@ -399,9 +506,9 @@ def _greedy_kernel_of(name, posterior):
                 arms[i] = 0
                 continue
             slot = i // n_agents
-            row = (slot if shared else i) * U64(2) * n_arms
+            row = (slot if shared else i) * U64(posterior.n_planes) * n_arms
             for k in range(U64(0), n_arms):
-                scores[k] = posterior.mean(state[row + k], state[row + n_arms + k])
+                scores[k] = posterior.mean(*posterior.read(state, row + k, n_arms))
             agent = i - slot * n_agents
             run = first_run + slot
             arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
@@ -422,6 +529,7 @@ def choose_uniform(
 
 def _bayes_ucb_kernel_of(name, posterior):
     """Declare the Bayes-UCB kernel of one posterior."""
+    play_quantile = find_play_of(posterior)
 
     @kernel(CHOOSE, name=f"choose_bayes_ucb_{name}", seconds=2, **KERNEL)
     def choose_bayes_ucb(
@@ -429,7 +537,6 @@ def _bayes_ucb_kernel_of(name, posterior):
         stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
     ):  # fmt: skip
         """Choose the largest posterior quantile (Alg. `decent_bayesUCB`); level: the tail 1/t."""
-        scores = scratch[:n_arms]
         at_end = level <= 0.0 or level >= 1.0
         score = 0.0 if at_end else normal_score(level)
         log_level = 0.0 if at_end else math.log(level)
@@ -439,27 +546,16 @@ def _bayes_ucb_kernel_of(name, posterior):
                 arms[i] = 0
                 continue
             slot = i // n_agents
-            row = (slot if shared else i) * U64(2) * n_arms
+            row = (slot if shared else i) * U64(posterior.n_planes) * n_arms
             agent = i - slot * n_agents
             run = first_run + slot
             if at_end:
-                arms[i] = _play_any(scores, stream, agent, t, run, key0, key1)
+                arms[i] = _play_any(scratch[:n_arms], stream, agent, t, run, key0, key1)
                 continue
-            winner, quantile = largest_quantile(
-                posterior,
-                state,
-                row,
-                level,
-                log_level,
-                score,
-                peak,
-                U64(pivots[i]),
-                scratch,
-                n_arms,
-            )
-            arms[i] = pivots[i] = winner
-            if mark_ties(posterior, state, row, level, winner, quantile, scores, n_arms) > 1:
-                arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
+            arms[i], pivots[i] = play_quantile(
+                posterior, state, row, level, log_level, score, peak, U64(pivots[i]), scratch,
+                stream, n_arms, agent, t, run, key0, key1,
+            )  # fmt: skip
 
 
 @kernel(CHOOSE, name="choose_bayes_ucb_GAUSSIAN", **KERNEL)

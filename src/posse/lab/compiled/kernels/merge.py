@@ -1,7 +1,8 @@
 """Merge kernels: eq. `merge_posteriors` on rows of (counts, totals), one row per agent.
 
-A row is contiguous, so any graph takes a few vector operations per link. The weights W come as CSR
-arrays (offsets, neighbours relative to the agent, weights) with the agent among its neighbours.
+A row is contiguous, so any graph takes a few vector operations per link. Rows of families that
+learn a variance hold sums of squares too; all numbers merge alike. The weights W come as CSR arrays
+(offsets, neighbours relative to the agent, weights) with the agent among its neighbours.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ from posse.lab.compiled.records import IDLE, MERGE
 
 # Rows merged in one stretch, few enough to stay in the cache between two passes over them.
 _STRETCH = U64(64)
+
+
+@njit(inline="always")
+def row_width(state, arms):
+    """Return how many numbers a row has, where every agent has one."""
+    return U64(state.size) // U64(arms.size)
 
 
 @kernel(MERGE, **FAST_KERNEL)
@@ -119,7 +126,7 @@ def merge_static(
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Merge by a static W."""
-    width = U64(2) * n_arms
+    width = row_width(state, arms)
     _merge_rows(
         out, state, offsets, neighbours, weights, links, lo, hi, n_agents, width, True
     )  # fmt: skip
@@ -173,7 +180,7 @@ def merge_awake(
     the static one. Where few are awake, their new rows are copied back; else the old rows of the
     others are copied, and the result is in `out`.
     """
-    width = U64(2) * n_arms
+    width = row_width(state, arms)
     by_max_degree = constants[0] != 0.0
     degrees = np.empty(n_agents, np.uint64)
     # lists are written without branches, which would be unpredictable: an entry not counted is
@@ -259,7 +266,7 @@ def merge_chebyshev(
     choice divides by T_C(1/lambda_2) at the end of the stage.
     """
     use_wide_vectors()
-    width = U64(2) * n_arms
+    width = row_width(state, arms)
     starts = (t - n_arms - U64(2)) % U64(constants[0]) == U64(0)
     if not starts:
         for j in range(lo * width, hi * width):
@@ -279,7 +286,7 @@ def merge_gossip(
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Average the two ends of one uniformly drawn link per run and round (eq. `gossip`)."""
-    width = U64(2) * n_arms
+    width = row_width(state, arms)
     n_links = U64(links.size // 2)
     for slot in range(lo // n_agents, (hi + n_agents - U64(1)) // n_agents):
         open_stream(words, U64(0), t, first_run + slot, NETWORK, key0, key1)
@@ -362,11 +369,11 @@ def _largest_degree(changed, n_changed, links, n_agents):
 
 
 @vectorised
-def _is_comparable(state, base, n_agents, n_arms):
+def _is_comparable(state, base, n_agents, width, n_arms):
     """Whether all counts of a run are within four orders of magnitude of each other."""
     lowest = highest = state[base]
     for agent in range(U64(0), n_agents):
-        row = base + agent * U64(2) * n_arms
+        row = base + agent * width
         for k in range(U64(0), n_arms):
             lowest = min(lowest, state[row + k])
             highest = max(highest, state[row + k])
@@ -386,7 +393,7 @@ def merge_failing(
     links work and rounding allows it, the full merge is corrected for the failed links; otherwise
     the working links are summed.
     """
-    width = U64(2) * n_arms
+    width = row_width(state, arms)
     n_links = U64(links.size // 2)
     threshold = U64(constants[0] * 4294967296.0)
     realised = constants[1] != 0.0
@@ -402,7 +409,7 @@ def merge_failing(
         base = slot * n_agents * width
         # subtracting from the full merge loses digits if beliefs differ by orders of magnitude
         mostly_alive = constants[0] < 0.5 and not realised and constants[4] != 0.0
-        mostly_alive = mostly_alive and _is_comparable(state, base, n_agents, n_arms)
+        mostly_alive = mostly_alive and _is_comparable(state, base, n_agents, width, n_arms)
         sign = -1.0 if mostly_alive else 1.0
         n_changed = draw_links(
             changed, words, n_links, threshold, mostly_alive, t, first_run + slot, key0, key1

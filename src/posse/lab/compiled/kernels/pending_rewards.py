@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.lab.compiled.jit import helper, use_wide_vectors, vectorised
+from posse.lab.compiled.kernels.evidence import add_evidence, correct_evidence
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import IDLE, PendingArrays
 
@@ -75,18 +76,28 @@ def observation_rate(rates, store, stride, slot, agent, n_agents):
 
 
 @helper
+def _own_cell(i, arm, slot, width, n_agents):
+    """Return where the store of `kernels.tree` holds the own evidence of row i about an arm."""
+    return (i + U64(2) * slot * n_agents) * width + arm
+
+
+@helper
 def open_pulls(
-    rows, shared, rates, store, stride, counts_open, lowest, arms, rewards, pulls, tally,
+    rows, squares, shared, rates, store, stride, noted, counts_open, lowest, arms, rewards, pulls,
+    tally,
     waits, plays, start, pending, first, last, n_agents, n_arms, t,
 ):  # fmt: skip
     """Count the pulls of a round; queue their rewards, or learn those that arrive at once.
 
-    counts_open: whether an open pull counts as the lowest reward. waits, plays: from `start` on for
+    squares: whether rows have sums of squares; noted: the factor at which the store of
+    `kernels.tree` gets the evidence too, 0 without it; counts_open: whether an open pull counts as
+    the lowest reward. waits, plays: from `start` on for
     each row of the block; an agent that does not play has the arm IDLE afterwards.
     """
     heads = pending.heads
     entries = pending.entries
     length = U64(heads.size - 2)
+    width = (U64(3) if squares else U64(2)) * n_arms
     for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
         for i in range(max(first, slot * n_agents), min(last, (slot + U64(1)) * n_agents)):
             if plays.size > 0 and plays[start + i] == 0:
@@ -98,9 +109,12 @@ def open_pulls(
             wait = waits[start + i]
             if wait == 0 or counts_open:
                 rate = observation_rate(rates, store, stride, slot, i - slot * n_agents, n_agents)
-                cell = (slot if shared else i) * U64(2) * n_arms + arm
-                rows[cell] += rate
-                rows[cell + n_arms] += rate * (rewards[i] if wait == 0 else lowest)
+                cell = (slot if shared else i) * width + arm
+                reward = rewards[i] if wait == 0 else lowest
+                add_evidence(rows, cell, rate, reward, n_arms, squares)
+                if noted != 0.0:
+                    own = _own_cell(i, arm, slot, width, n_agents)
+                    add_evidence(store, own, rate * noted, reward, n_arms, squares)
             if wait != 0 and wait != LOST:
                 entry = heads[length + U64(1)]
                 at = U64(entry) * U64(ENTRY_WIDTH)
@@ -117,12 +131,14 @@ def open_pulls(
 
 @helper
 def learn_arrivals(
-    rows, shared, rates, store, stride, counts_open, lowest, pending, n_agents, n_arms, t
-):
+    rows, squares, shared, rates, store, stride, noted, counts_open, lowest, pending,
+    n_agents, n_arms, t,
+):  # fmt: skip
     """Learn the rewards that arrive in round t, at the weight that their pulls have by now."""
     heads = pending.heads
     entries = pending.entries
     length = U64(heads.size - 2)
+    width = (U64(3) if squares else U64(2)) * n_arms
     entry = heads[t % length]
     heads[t % length] = _NONE
     while entry != _NONE:
@@ -131,13 +147,18 @@ def learn_arrivals(
         slot = i // n_agents
         rate = observation_rate(rates, store, stride, slot, i - slot * n_agents, n_agents)
         weight = rate * pending.weights[U64(entries[at + _AGE])]
-        cell = (slot if shared else i) * U64(2) * n_arms + U64(entries[at + _ARM])
+        arm = U64(entries[at + _ARM])
+        cell = (slot if shared else i) * width + arm
+        own = _own_cell(i, arm, slot, width, n_agents)
         reward = pending.rewards[U64(entry)]
         if counts_open:  # the pull was counted as the lowest reward
-            rows[cell + n_arms] += weight * (reward - lowest)
+            correct_evidence(rows, cell, weight, lowest, reward, n_arms, squares)
+            if noted != 0.0:
+                correct_evidence(store, own, weight * noted, lowest, reward, n_arms, squares)
         else:
-            rows[cell] += weight
-            rows[cell + n_arms] += weight * reward
+            add_evidence(rows, cell, weight, reward, n_arms, squares)
+            if noted != 0.0:
+                add_evidence(store, own, weight * noted, reward, n_arms, squares)
         following = entries[at + _NEXT]
         entries[at + _NEXT] = heads[length + U64(1)]
         heads[length + U64(1)] = entry

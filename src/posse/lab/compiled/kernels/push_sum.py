@@ -17,13 +17,15 @@ import numpy as np
 
 from posse.algorithms import LEAST_MASS
 from posse.lab.compiled.jit import FAST_KERNEL, helper, kernel, use_wide_vectors, vectorised
-from posse.lab.compiled.kernels.merge import add_neighbours, draw_links
+from posse.lab.compiled.kernels.evidence import add_evidence
+from posse.lab.compiled.kernels.merge import add_neighbours, draw_links, row_width
 from posse.lab.compiled.philox import NETWORK, U64, next_uniform, open_stream
 from posse.lab.compiled.records import IDLE, MERGE
 from posse.randomness import FloatArray
 
 # Positions in the constants. The share that an agent gives to a receiver follows from SHARES on.
-COUNT, TOTAL, RATE, LEARNT, FAILURE, REALISED, DIRECTED = range(7)
+# First the prior: count, total, and squares if there are any.
+PRIOR, _, _, RATE, LEARNT, FAILURE, REALISED, DIRECTED = range(8)
 SHARES = 8
 # Rounding of the sum of weights, far below what a row's prior could be missing.
 _ROUNDING = 1e-9
@@ -60,14 +62,14 @@ def _note_mass(store, mass):
 @helper
 def _weigh_observations(state, store, at, arms, rewards, rate, first, n_agents, n_arms):
     """Let the observations of the last round count rate / d; the driver added the rate."""
-    width = U64(2) * n_arms
+    width = row_width(state, arms)
+    squares = width > U64(2) * n_arms
     for i in range(U64(0), n_agents):
         # an agent that did not play adds zeros
         weight = rate if arms[first + i] != IDLE else 0.0
         more = weight * store[at + U64(2) * n_agents + i]
         cell = (first + i) * width + min(U64(arms[first + i]), n_arms - U64(1))
-        state[cell] += more
-        state[cell + n_arms] += more * rewards[first + i]
+        add_evidence(state, cell, more, rewards[first + i], n_arms, squares)
 
 
 @helper
@@ -109,37 +111,36 @@ def _push_masses(
 
 
 @vectorised
-def _mix_evidence(out, row, state, e, end, shifts, mixing, constants, n_arms):
+def _mix_evidence(out, row, state, e, end, shifts, mixing, constants, width, n_arms):
     """Write prior + sum of weight (row - prior), where the weights do not sum to 1.
 
     They may be huge: evidence that is exactly 0 must remain so, which a sum of rows would not give.
     """
-    width = U64(2) * n_arms
-    for half in range(U64(0), U64(2)):
-        prior = constants[COUNT + half]
-        for j in range(half * n_arms, (half + U64(1)) * n_arms):
+    n_planes = width // n_arms
+    for plane in range(U64(0), n_planes):
+        prior = constants[U64(PRIOR) + plane]
+        for j in range(plane * n_arms, (plane + U64(1)) * n_arms):
             out[row + j] = prior
     for link in range(e, end):
         sender = row + U64(shifts[link]) * width
-        for half in range(U64(0), U64(2)):
-            prior = constants[COUNT + half]
-            for j in range(half * n_arms, (half + U64(1)) * n_arms):
+        for plane in range(U64(0), n_planes):
+            prior = constants[U64(PRIOR) + plane]
+            for j in range(plane * n_arms, (plane + U64(1)) * n_arms):
                 out[row + j] += mixing[link] * (state[sender + j] - prior)
 
 
 @vectorised
 def _mix_rows(
-    out, state, first, starts, ends, shifts, mixing, missing, constants, n_agents, n_arms
+    out, state, first, starts, ends, shifts, mixing, missing, constants, n_agents, width, n_arms
 ):
     """Write the new rows of a run to `out`."""
     use_wide_vectors()
-    width = U64(2) * n_arms
     for agent in range(n_agents):
         row = (first + agent) * width
         e = U64(starts[agent])
         end = U64(ends[agent])
         if abs(missing[agent]) > _ROUNDING:
-            _mix_evidence(out, row, state, e, end, shifts, mixing, constants, n_arms)
+            _mix_evidence(out, row, state, e, end, shifts, mixing, constants, width, n_arms)
         else:
             add_neighbours(out, row, state, row, width, e, end, shifts, mixing, width, True)
 
@@ -166,7 +167,7 @@ def merge_push(
     for slot in range(lo // n_agents, hi // n_agents):
         _mix_rows(
             out, state, slot * n_agents, starts, ends, neighbours, mixing, missing, constants,
-            n_agents, n_arms,
+            n_agents, row_width(state, arms), n_arms,
         )  # fmt: skip
     return True
 
@@ -233,18 +234,18 @@ def merge_push_failing(
         )
         _mix_rows(
             out, state, slot * n_agents, offsets, ends, shifts, mixing, missing, constants,
-            n_agents, n_arms,
+            n_agents, row_width(state, arms), n_arms,
         )  # fmt: skip
     return True
 
 
 @vectorised
-def _mix_pair(state, a, b, here, there, back, forth, constants, n_arms):
+def _mix_pair(state, a, b, here, there, back, forth, constants, width, n_arms):
     """Mix the evidence of two rows in place: here a + there b, and back a + forth b."""
     use_wide_vectors()
-    for half in range(U64(0), U64(2)):
-        prior = constants[COUNT + half]
-        for k in range(half * n_arms, (half + U64(1)) * n_arms):
+    for plane in range(U64(0), width // n_arms):
+        prior = constants[U64(PRIOR) + plane]
+        for k in range(plane * n_arms, (plane + U64(1)) * n_arms):
             first = state[a + k] - prior
             second = state[b + k] - prior
             state[a + k] = prior + (here * first + there * second)
@@ -257,7 +258,7 @@ def merge_push_gossip(
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Push one half over one uniformly drawn link per run and round, and back if undirected."""
-    width = U64(2) * n_arms
+    width = row_width(state, arms)
     n_links = U64(links.size // 2)
     learnt = constants[LEARNT] != 0.0
     # what the first end of a link receives of the second
@@ -287,7 +288,7 @@ def merge_push_gossip(
             state, (slot * n_agents + a) * width, (slot * n_agents + b) * width,
             0.5 * d_a * inverse_a, returned * d_b * inverse_a,
             0.5 * d_a * inverse_b, (1.0 - returned) * d_b * inverse_b,
-            constants, n_arms,
+            constants, width, n_arms,
         )  # fmt: skip
         store[at + a] = new_a
         store[at + b] = new_b

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide_vectors, vectorised
-from posse.lab.compiled.kernels.indices import largest_quantile, mark_ties, play_best
+from posse.lab.compiled.kernels.indices import find_play_of
 from posse.lab.compiled.numerics.special import normal_score
 from posse.lab.compiled.philox import (
     LEVEL,
@@ -35,11 +35,11 @@ def draws_sample(share, stream, agent, t, run, key0, key1):
 @helper
 def best_sample(posterior, state, row, stream, n_arms):
     """Return the arm of the largest posterior sample: Thompson Sampling, arm by arm."""
-    best = posterior.sample(state[row], state[row + n_arms], stream)
+    best = posterior.sample(*posterior.read(state, row, n_arms), stream)
     arm = U64(0)
     n_tied = 1.0
     for k in range(U64(1), n_arms):
-        x = posterior.sample(state[row + k], state[row + n_arms + k], stream)
+        x = posterior.sample(*posterior.read(state, row + k, n_arms), stream)
         if x > best:
             best = x
             arm = k
@@ -96,6 +96,7 @@ def choose_rand_ucb_gaussian(
 
 def _kernel_of(name, posterior):
     """Declare the RandUCB kernel of one posterior."""
+    play_quantile = find_play_of(posterior)
 
     @kernel(CHOOSE, name=f"choose_rand_ucb_{name}", seconds=2, **KERNEL)
     def choose_rand_ucb(
@@ -126,18 +127,14 @@ def _kernel_of(name, posterior):
                     score *= table[0]
                     tail = 0.5 * math.erfc(score * math.sqrt(0.5))
                 peak = _PEAK * math.exp(-0.5 * score * score)
-                row = (slot if shared else first + i) * U64(2) * n_arms
+                row = (slot if shared else first + i) * U64(posterior.n_planes) * n_arms
                 if draws_sample(level, stream, agent + i, t, run, key0, key1):
                     arms[first + i] = best_sample(posterior, state, row, stream, n_arms)
                     continue
-                winner, quantile = largest_quantile(
+                arms[first + i], pivots[first + i] = play_quantile(
                     posterior, state, row, tail, math.log(tail), score, peak,
-                    U64(pivots[first + i]), scores, n_arms,
+                    U64(pivots[first + i]), scores, stream, n_arms, agent + i, t, run, key0, key1,
                 )  # fmt: skip
-                arms[first + i] = pivots[first + i] = winner
-                tied = scores[:n_arms]
-                if mark_ties(posterior, state, row, tail, winner, quantile, tied, n_arms) > 1:
-                    arms[first + i] = play_best(tied, stream, agent + i, t, run, key0, key1)
             first = last
 
 

@@ -71,13 +71,13 @@ def _add_bounds(posterior, state, row, least, pivot, x, close, bounds, at, n_arm
     use_wide_vectors()
     n_drawn = 0
     for k in range(U64(0), n_arms):
-        count = state[row + k]
-        d = x * count - state[row + n_arms + k]
-        n_drawn += (d * abs(d) <= least * count) & (k != pivot)
+        belief = posterior.read(state, row + k, n_arms)
+        d = x * belief[0] - belief[1]
+        n_drawn += posterior.is_near(*belief, d, least) & (k != pivot)
     if n_drawn >= close:
         return DRAWN
     for k in range(U64(0), n_arms):
-        bounds[at + k] = posterior.tail_bound(state[row + k], state[row + n_arms + k], x)
+        bounds[at + k] = posterior.tail_bound(*posterior.read(state, row + k, n_arms), x)
     bounds[at + pivot] = 0.0
     # two sums at a time: neither waits for the other
     half = n_arms // U64(2)
@@ -107,14 +107,15 @@ def _resolve_contest(
     leading_mean = state[row + n_arms + pivot] / state[row + pivot]
     # arms with a large bound are sampled outright
     for k in range(U64(0), n_arms):
-        count = state[row + k]
-        total = state[row + n_arms + k]
+        belief = posterior.read(state, row + k, n_arms)
+        count = belief[0]
+        total = belief[1]
         d = x * count - total
-        if d * abs(d) <= threshold * count and k != pivot:
-            if d * abs(d) > least * count:
+        if posterior.is_near(*belief, d, threshold) and k != pivot:
+            if not posterior.is_near(*belief, d, least):
                 n_near += 1
             else:
-                drawn = posterior.sample(count, total, stream)
+                drawn = posterior.sample(*belief, stream)
                 if drawn > top:
                     best = k
                     top = drawn
@@ -131,16 +132,15 @@ def _resolve_contest(
     c = 1.0
     # the others are thinned: most are skipped without a draw
     for k in range(U64(0), n_arms):
-        count = state[row + k]
-        total = state[row + n_arms + k]
-        d = x * count - total
-        if d * abs(d) > least * count and k != pivot:
-            bound = bounds[at + k] if top == x else posterior.tail_bound(count, total, top)
+        belief = posterior.read(state, row + k, n_arms)
+        d = x * belief[0] - belief[1]
+        if not posterior.is_near(*belief, d, least) and k != pivot:
+            bound = bounds[at + k] if top == x else posterior.tail_bound(*belief, top)
             if u > c * (1.0 - bound):
-                beats = posterior.tail(count, total, top)
+                beats = posterior.tail(*belief, top)
                 if next_uniform(stream) * bound < beats:
                     best = k
-                    top = posterior.sample_tail(count, total, top, stream)
+                    top = posterior.sample_tail(*belief, top, stream)
                 u = next_uniform(stream)
                 c = 1.0
             else:
@@ -149,8 +149,8 @@ def _resolve_contest(
 
 
 @vectorised
-def _count_contenders(state, start, step, pivots, row, scratch, size, n, n_arms):
-    """Run the quick test: count the arms that fail d = x count - total > 0, d^2 > threshold count.
+def _count_contenders(posterior, state, start, step, pivots, row, scratch, size, n, n_arms):
+    """Run the quick test: count the arms that the common tail bound does not exclude.
 
     scratch: x, thresholds and the result, `size` apart.
     """
@@ -162,9 +162,9 @@ def _count_contenders(state, start, step, pivots, row, scratch, size, n, n_arms)
         threshold = scratch[size + i]
         close = 0
         for k in range(U64(0), n_arms):
-            count = state[at + k]
-            d = x * count - state[at + n_arms + k]
-            close += (d * abs(d) <= threshold * count) & (k != pivot)
+            belief = posterior.read(state, at + k, n_arms)
+            d = x * belief[0] - belief[1]
+            close += posterior.is_near(*belief, d, threshold) & (k != pivot)
         scratch[size + size + i] = close
 
 
@@ -184,7 +184,7 @@ def _choose_lazily(
         scratch[size + i] = thresholds[spare[i]]
     for i in range(U64(0), n):
         scratch[size + i] *= posterior.spread(scratch[i])
-    _count_contenders(state, start, step, pivots, row, scratch, size, n, n_arms)
+    _count_contenders(posterior, state, start, step, pivots, row, scratch, size, n, n_arms)
     n_close = 0
     bounds = U64(3) * size  # working memory of `sample_pivots`, not in use any more
     for i in range(U64(0), n):
@@ -238,7 +238,7 @@ def _kernel_of(name, posterior):
         Arms whose bound exceeds `level` are drawn outright; the table is that of `thresholds_for`.
         """
         use_wide_vectors()
-        width = U64(2) * n_arms
+        width = U64(posterior.n_planes) * n_arms
         row = lo
         while row < hi:  # one run at a time: its agents' rows start at `start`, `step` apart
             slot = row // n_agents

@@ -25,11 +25,13 @@ def _fill_nearness(posterior, state, row, leader, out, at, n_arms):
     A constant factor of the reward variance cancels.
     """
     use_wide_vectors()
-    leader_mean = posterior.mean(state[row + leader], state[row + n_arms + leader])
-    leader_pulls = posterior.pulls(state[row + leader])
+    of_leader = posterior.read(state, row + leader, n_arms)
+    leader_mean = posterior.mean(*of_leader)
+    leader_pulls = posterior.pulls(*of_leader)
     for k in range(U64(0), n_arms):
-        mean = posterior.mean(state[row + k], state[row + n_arms + k])
-        pulls = posterior.pulls(state[row + k])
+        belief = posterior.read(state, row + k, n_arms)
+        mean = posterior.mean(*belief)
+        pulls = posterior.pulls(*belief)
         both = (leader_pulls * leader_mean + pulls * mean) / (leader_pulls + pulls)
         variance = posterior.unit_variance(both) * (1.0 / leader_pulls + 1.0 / pulls)
         difference = leader_mean - mean
@@ -51,7 +53,7 @@ def _kernel_of(name, posterior):
         table: its last entry is the fraction.
         """
         use_wide_vectors()
-        width = U64(2) * n_arms
+        width = U64(posterior.n_planes) * n_arms
         fraction = table[table.size - 1]
         row = lo
         while row < hi:  # one run at a time

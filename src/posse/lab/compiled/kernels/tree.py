@@ -5,27 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
-from posse.lab.compiled.kernels.merge import draw_links
+from posse.lab.compiled.kernels.evidence import add_evidence
+from posse.lab.compiled.kernels.merge import draw_links, row_width
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import IDLE, MERGE
 
-# Positions in the constants: the prior, the weight of an observation, the failure probability, the
-# weight of evidence one round later, and whether links work only while both ends are awake.
-COUNT, TOTAL, RATE, FAILURE, FADING, CUTS_OFF = range(6)
+# Positions in the constants: the prior (count, total, and squares if there are any), the weight of
+# an observation, the failure probability, the weight of evidence one round later, and whether links
+# work only while both ends are awake.
+PRIOR, _, _, RATE, FAILURE, FADING, CUTS_OFF = range(7)
 
 
 @vectorised
-def _exchange_messages(state, a, b, store, at, prior, n_arms):
+def _exchange_messages(state, a, b, store, at, prior, width, n_arms):
     """Replace the messages between the agents of rows a and b.
 
     store: from `at` on the message from a to b, then that from b to a. A message is all evidence of
     the sender minus the last message of the receiver.
     """
     use_wide_vectors()
-    reverse = at + U64(2) * n_arms
-    for half in range(U64(0), U64(2)):
-        start = prior[half]
-        shift = half * n_arms
+    reverse = at + width
+    for plane in range(U64(0), width // n_arms):
+        start = prior[U64(PRIOR) + plane]
+        shift = plane * n_arms
         for k in range(shift, shift + n_arms):
             sent_by_a = store[at + k]
             sent_by_b = store[reverse + k]
@@ -53,7 +55,8 @@ def merge_tree(
     rewards, N rows of (counts, totals), then two rows for every link of the tree, from its first
     end and from its second. A row of the state is the prior plus all evidence of an agent.
     """
-    width = U64(2) * n_arms
+    width = row_width(state, arms)
+    squares = width > U64(2) * n_arms
     n_links = U64(links.size // 2)
     n_network = U64(neighbours.size)
     limit = U64(constants[FAILURE] * 4294967296.0)
@@ -73,8 +76,7 @@ def merge_tree(
             # an agent that did not play adds zeros; a branch would be unpredictable
             weight = rate if arms[first + i] != IDLE else 0.0
             cell = own_evidence + i * width + min(U64(arms[first + i]), n_arms - U64(1))
-            store[cell] += weight
-            store[cell + n_arms] += weight * rewards[first + i]
+            add_evidence(store, cell, weight, rewards[first + i], n_arms, squares)
         n_working = n_links
         if limit > U64(0):
             n_working = draw_links(
@@ -91,14 +93,14 @@ def merge_tree(
             if cuts_off and (arms[a // width] == IDLE or arms[b // width] == IDLE):
                 continue
             _exchange_messages(
-                state, a, b, store, messages + U64(link) * U64(2) * width, constants, n_arms
+                state, a, b, store, messages + U64(link) * U64(2) * width, constants, width, n_arms
             )
         # the new state: prior, own evidence, and the messages of all links of an agent
         for i in range(U64(0), n_agents):
             row = (first + i) * width
-            for k in range(U64(0), n_arms):
-                state[row + k] = constants[COUNT]
-                state[row + n_arms + k] = constants[TOTAL]
+            for plane in range(U64(0), width // n_arms):
+                for k in range(plane * n_arms, (plane + U64(1)) * n_arms):
+                    state[row + k] = constants[U64(PRIOR) + plane]
             _add_row(state, row, store, own_evidence + i * width, width)
         for link in range(U64(0), n_links):
             at = messages + link * U64(2) * width

@@ -219,7 +219,7 @@ def beta_unit_variance(mean):
 
 
 @vectorised
-def beta_pulls(count):
+def beta_pulls(count, total):
     """Return how many rewards a belief is worth, up to that factor: alpha + beta + 1."""
     return count + 1.0
 

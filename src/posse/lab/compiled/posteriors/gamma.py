@@ -114,7 +114,7 @@ def gamma_unit_variance(mean):
 
 
 @vectorised
-def gamma_pulls(count):
+def gamma_pulls(count, total):
     """Return how many rewards a belief is worth, up to that factor: the rate."""
     return count
 

@@ -142,7 +142,7 @@ def gaussian_unit_variance(mean):
 
 
 @vectorised
-def gaussian_pulls(count):
+def gaussian_pulls(count, total):
     """Return how many rewards a belief is worth, up to that factor: the precision."""
     return count
 

@@ -117,7 +117,7 @@ def inverse_gamma_unit_variance(mean):
 
 
 @vectorised
-def inverse_gamma_pulls(count):
+def inverse_gamma_pulls(count, total):
     """Return how many rewards a belief is worth, up to that factor.
 
     The variance of the mean is infinite for counts up to 2.

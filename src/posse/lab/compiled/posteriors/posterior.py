@@ -1,11 +1,13 @@
 """The record of a posterior: the small functions that policy kernels call.
 
-Every family with a kernel stores two numbers per arm, and both equations of the paper act on them
-alike: an observation y adds rate to the count and rate * y to the total, a merge averages both.
+A family with a kernel stores a count and a total per arm, and both equations of the paper act on
+them alike: an observation y adds rate to the count and rate * y to the total, a merge averages
+both. A family that learns a variance also stores the sum of squares, to which y adds rate * y^2;
+`student.standardise_rows` makes count, total and shape of it, and kernels choose by these three.
 
 Every posterior has P(mean > x) <= factor exp(-d^2 / (2 spread(x) count)), d = x count - total > 0:
-Chernoff's bound, its exponent bounded from below by a parabola. Comparing it with a threshold needs
-no division and no exp.
+Chernoff's bound, its exponent bounded from below by a parabola (`is_within_parabola`; a heavy tail
+has another `is_near`). Comparing it with a threshold needs no division and no exp.
 """
 
 from __future__ import annotations
@@ -27,10 +29,26 @@ from numba.extending import (
     unbox,
 )
 
+from posse.lab.compiled.jit import inline_here, vectorised
+
+
+@vectorised
+def read_pair(state, at, n_arms):
+    """Return count and total of the arm at this place of a row."""
+    inline_here()
+    return state[at], state[at + n_arms]
+
+
+@vectorised
+def is_within_parabola(count, total, d, threshold):
+    """Whether the exponent of the common tail bound, d^2 / count, is below a threshold."""
+    inline_here()
+    return d * abs(d) <= threshold * count
+
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The posterior law of a mean, as functions of a pair (count, total).
+    """The posterior law of a mean, as functions of a belief (count, total), or with a shape too.
 
     Policies are compiled once for each posterior, with its own functions only. These functions have
     distinct names, since numba distinguishes by name what it links.
@@ -40,7 +58,7 @@ class Posterior:
     factor: float  # of the common tail bound
     highest: float  # upper end of the range of the mean, 1 or infinity
     worth: int  # vectorised draws that cost as much as one scalar draw
-    mean: Any  # (count, total): the mean's expectation
+    mean: Any  # (count, total ...): the mean's expectation
     spread: Any  # (x): the variance-like factor of the common tail bound at x
     sample: Any  # (count, total, stream): one draw of the mean
     tail: Any  # (count, total, x): P(mean > x)
@@ -62,9 +80,15 @@ class Posterior:
     from_gammas: Any  # (count, total, first, second): the draw
     # of top-two sampling:
     unit_variance: Any  # (mean): the variance of a reward, up to a constant factor
-    pulls: Any  # (count): rewards that would leave a mean as uncertain, up to that factor
+    # (count, total ...): rewards that would leave a mean as uncertain, up to that factor
+    pulls: Any
     sample_pivots: Any  # many draws at once, one arm an agent (see `gamma_variates`)
     sample_all: Any  # many draws at once, all arms
+    n_planes: int = 2  # numbers per arm
+    read: Any = read_pair  # (state, at, n_arms): the belief of an arm, these numbers
+    # (count, total ..., d, threshold): whether the common tail bound does not exclude the arm;
+    # threshold: minus twice the logarithm of bound / factor, times the spread
+    is_near: Any = is_within_parabola
 
     def __reduce__(self) -> Any:
         # by name, since numba's cache needs the same bytes in every process
