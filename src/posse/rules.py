@@ -150,7 +150,8 @@ def _check_later(check: Callable[[Any], None]) -> Callable[[Any], None]:
         if not find_rules(part):
             check(part)
             return
-        for name in _list_fields(type(part)):
+        kind: Any = type(part)
+        for name in _list_fields(kind):
             if isinstance(value := getattr(part, name), list):
                 object.__setattr__(part, name, tuple(value))  # so that it hashes
 
