@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation
+from posse import rules, validation
 from posse.networks import Network
 from posse.randomness import IntArray, create_generator
 
@@ -211,6 +211,7 @@ ACTIVITIES: dict[str, Any] = {
     "shifts": Shifts,
     "custom": Custom,
 }
+rules.accept_rules(*ACTIVITIES.values())
 
 
 class PlayMasks:

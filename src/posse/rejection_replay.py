@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import networks, validation
+from posse import networks, rules, validation
 from posse.algorithms import ArrivedRewards, Isolated, Problem
 from posse.families import get_family_name, is_contextual
 from posse.networks import Network
@@ -279,6 +279,7 @@ class _Table:
     def check_family(self, family: Any) -> None:
         """Refuse a family that cannot learn from this log."""
         validation.validate_methods("family", family, ["statistic"], "posse.families.Bernoulli()")
+        rules.refuse_rules("family", family)
         name = get_family_name(family)
         if is_contextual(family) and self.contexts is None:
             raise ValueError(f"family {name!r} needs contexts: give the log a column 'context'")

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from posse import validation
@@ -133,39 +134,94 @@ def _list_names() -> str:
 # Parts of an experiment that hold rules.
 
 
-def validate_parameter(name: str, value: Any, **bounds: float) -> Any:
-    """Return a number within bounds, or a rule, whose value is checked when it is known."""
-    if isinstance(value, str):
-        parse_rule(name, value)
-        return value
-    return validation.validate_number(name, value, **bounds)
+def accept_rules(*kinds: Any) -> None:
+    """Let a rule stand for a number in these dataclasses.
+
+    Such a part is checked when the value of the rule is known: `resolve_rules` builds it anew.
+    """
+    for kind in kinds:
+        if check := getattr(kind, "__post_init__", None):
+            kind.__post_init__ = _check_later(check)
 
 
-def validate_whole_parameter(name: str, value: Any, *, at_least: int) -> Any:
-    """Return a whole number, or a rule, whose value is checked when it is known."""
-    if isinstance(value, str):
-        parse_rule(name, value)
-        return value
-    return validation.validate_integer(name, value, at_least=at_least)
+def _check_later(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    @functools.wraps(check)
+    def check_without_rules(part: Any) -> None:
+        if not find_rules(part):
+            check(part)
+            return
+        kind: Any = type(part)
+        for name in _list_fields(kind):
+            if isinstance(value := getattr(part, name), list):
+                object.__setattr__(part, name, tuple(value))  # so that it hashes
+
+    return check_without_rules
+
+
+def find_rules(part: object) -> dict[str, str]:
+    """Find the rules inside a dataclass, by field; refuse other text where a number must stand."""
+    kind: Any = type(part)
+    found: dict[str, str] = {}
+    for name, annotation in _list_fields(kind).items():
+        for item in _list_items(getattr(part, name, None)):
+            if _is_rule_of(name, item, annotation):
+                found[name] = item
+            elif dataclasses.is_dataclass(item) and not isinstance(item, type):
+                found |= find_rules(item)
+    return found
+
+
+def refuse_rules(name: str, part: Any) -> None:
+    """Refuse a part with rules where there is no experiment that gives N, K and T."""
+    for field, text in find_rules(part).items():
+        raise ValueError(
+            f"{name}: {field} must be a number here, got {text!r}: rules have values in "
+            "experiments only"
+        )
 
 
 def resolve_rules(part: T, sizes: Mapping[str, int]) -> T:
     """Return a part of an experiment with the value of each rule in its place.
 
-    Fields of dataclasses inside (the policy of an algorithm) are resolved too. The constructor
-    checks the values. A part without rules is returned as it is.
+    Dataclasses inside (the policy of an algorithm) are resolved too. The constructor checks the
+    values. A part without rules is returned as it is.
     """
-    if not dataclasses.is_dataclass(part) or isinstance(part, type):
+    if not dataclasses.is_dataclass(part) or isinstance(part, type) or not find_rules(part):
         return part
     changes: dict[str, Any] = {}
-    for field in dataclasses.fields(part):
-        value = getattr(part, field.name, None)
-        if isinstance(value, str):
-            # Only the annotation tells a rule from a text that looks like one.
-            if field.init and re.search(r"\b(float|int)\b", str(field.type)) and is_rule(value):
-                changes[field.name] = evaluate_rule(field.name, value, sizes)
-        elif dataclasses.is_dataclass(value) and field.init:
-            resolved = resolve_rules(value, sizes)
-            if resolved is not value:
-                changes[field.name] = resolved
-    return dataclasses.replace(part, **changes) if changes else part
+    for name, annotation in _list_fields(type(part)).items():
+        value = getattr(part, name, None)
+        items = [
+            evaluate_rule(name, item, sizes)
+            if _is_rule_of(name, item, annotation)
+            else resolve_rules(item, sizes)
+            for item in _list_items(value)
+        ]
+        changes[name] = tuple(items) if isinstance(value, list | tuple) else items[0]
+    return dataclasses.replace(part, **changes)
+
+
+def _list_items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _is_rule_of(name: str, item: Any, annotation: str) -> bool:
+    """Return whether a value of a field is a rule; only annotations tell numbers from text."""
+    if not isinstance(item, str):
+        return False
+    if name == "means" and annotation == "Any":  # those of a bandit, which have many forms
+        return is_rule(item)
+    if not re.search(r"\b(float|int)\b", annotation):
+        return False
+    if re.search(r"\bstr\b", annotation):
+        return is_rule(item)
+    parse_rule(name, item)
+    return True
+
+
+@functools.cache
+def _list_fields(kind: Any) -> dict[str, str]:
+    """List the arguments of a dataclass with their annotations; none of another class."""
+    if not dataclasses.is_dataclass(kind):
+        return {}
+    return {field.name: str(field.type) for field in dataclasses.fields(kind) if field.init}

@@ -23,7 +23,7 @@ from typing import Literal
 
 import numpy as np
 
-from posse import best_arm, validation
+from posse import best_arm, rules, validation
 from posse.families import Family, get_family_name, get_optional, is_contextual
 from posse.randomness import FloatArray
 
@@ -91,6 +91,7 @@ def verdict(
     validation.validate_number("error", error, above=0, below=1)
     if is_contextual(family):
         raise ValueError("verdict does not support contexts: see expected_loss instead")
+    rules.refuse_rules("family", family)
     validate_tolerance(tolerance, family)
     if reason := explain_no_verdict(family):
         raise ValueError(f"family {get_family_name(family)!r} can have no verdict: {reason}")

@@ -70,9 +70,10 @@ MISTAKES = [
     (FAMILY, FAMILY + '\ndrift = {name = "rotation", every = 0}', "bandit.drift.every: must be a "
      "whole number at least 1, got 0"),
     (FAMILY, FAMILY + '\ndrift = {name = "sines", amplitude = 1, period = "day"}',
-     "bandit.drift.period: must be a number, got 'day'"),
+     "bandit.drift.period: a rule knows N (agents), K (arms) and T (rounds), not day"),
     (FAMILY, FAMILY + "\nsite_sd = -0.1", "bandit.site_sd: must be a finite number at least 0"),
-    (FAMILY, FAMILY + '\nsite_sd = "much"', "bandit.site_sd: must be a number, got 'much'"),
+    (FAMILY, FAMILY + '\nsite_sd = "much"', "bandit.site_sd: a rule knows N (agents), K (arms) and "
+     "T (rounds), not much"),
     (FAMILY, FAMILY + "\nsite_sd = [0.1]", "bandit.site_sd: must be one number, or one for each"),
     ("[0.5, 0.1]", "[[[0.5, 0.1]], [[0.5, 0.1]]]", "means are given for 1 agents, but the network "
      "has 4 agents"),
@@ -89,8 +90,8 @@ MISTAKES = [
     ("runs = 2", 'keep = ["agnts"]', "keep: 'agnts' is unknown: did you mean 'agents'?"),
     ("runs = 2", "single = 1", "single: must be true or false, got 1"),
     ('"good"', "3", "title: must be text, got 3"),
-    (FAMILY, 'family = {name = "gaussian", sigma = "x"}', "bandit.family.sigma: must be a number, "
-     "got 'x'"),
+    (FAMILY, 'family = {name = "gaussian", sigma = "x"}', "bandit.family.sigma: a rule knows N "
+     "(agents), K (arms) and T (rounds), not x, got 'x'"),
     (POLICY, POLICY + "\nlearning_rate = []", "algorithms.dec-TS.learning_rate: must be a number, "
      "got []"),
     ("[0.5, 0.1]", '[0.5, "x"]', "bandit.means: must be numbers, got [0.5, 'x']"),

@@ -100,3 +100,16 @@ def test_what_was_not_kept_and_groups_that_do_not_exist():
     assert fresh.table(agents=[0, 1]).shape == fresh.table().shape
     with pytest.raises(ValueError, match="is unknown here"):
         compare().of_agents([0, 1]).table(agents="hubs")
+
+
+@pytest.mark.parametrize("agents", [[1, 4], "hubs", "leaves", None])
+def test_a_single_result_has_the_row_of_the_comparison(comparison, agents):
+    result = comparison["dec"]
+    row = result.table(agents=agents)
+    assert list(row.index) == ["decentralized"]
+    expected = comparison.table(agents=agents).loc[["dec"]]
+    np.testing.assert_array_equal(row.to_numpy(), expected.to_numpy())
+    if agents is not None:
+        assert row["regret"].item() != result.table()["regret"].item()
+        assert comparison.to_latex(agents=agents) != comparison.to_latex()
+        assert comparison.to_latex(agents=agents) == comparison.of_agents(agents).to_latex()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from posse import rules
 from posse.algorithms.algorithm import IDLE as IDLE
 from posse.algorithms.algorithm import Algorithm, ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianAlgorithm as BayesianAlgorithm
@@ -65,6 +66,8 @@ ALGORITHMS: dict[str, Any] = {
 
 # Algorithms that need contexts. Of ALGORITHMS, the first seven accept contexts as well.
 CONTEXTUAL: dict[str, Any] = {"lin-ucb": LinUCB, "fed-lin-ucb": FedLinUCB}
+
+rules.accept_rules(*ALGORITHMS.values(), *CONTEXTUAL.values())
 
 __all__ = [
     "ALGORITHMS",

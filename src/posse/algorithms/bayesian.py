@@ -14,7 +14,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, policies, rules, validation
+from posse import beliefs, policies, validation
 from posse.algorithms.algorithm import IDLE, ArrivedRewards, Problem
 from posse.families import Model, get_optional, is_contextual, require_plain_family
 from posse.policies import Policy, ThompsonSampling
@@ -122,7 +122,7 @@ class TimedAlgorithm(BayesianAlgorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.half_life is not None:
-            rules.validate_parameter("half_life", self.half_life, above=0)
+            validation.validate_number("half_life", self.half_life, above=0)
         if self.open is not None:
             validation.validate_choice("open", self.open, ("count", "wait"))
 

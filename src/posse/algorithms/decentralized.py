@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, rules, validation
+from posse import beliefs, validation
 from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm, clip_to_attainable
 from posse.randomness import FloatArray, IntArray
@@ -35,7 +35,7 @@ learning_rate=1.0)
 
     name: ClassVar[str] = "decentralized"
 
-    learning_rate: float | str | tuple[float, ...] | None = None
+    learning_rate: float | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,14 +44,12 @@ learning_rate=1.0)
             rates = [validation.validate_number("learning_rate", item, above=0) for item in rate]
             object.__setattr__(self, "learning_rate", tuple(rates))
         elif rate is not None:
-            rules.validate_parameter("learning_rate", rate, above=0)
+            validation.validate_number("learning_rate", rate, above=0)
 
     def resolve_learning_rate(self, problem: Problem) -> float | FloatArray:
         """Return the learning rate given, as an array (N,) if agents differ, or N."""
         if isinstance(self.learning_rate, tuple):
             return np.array(self.learning_rate)
-        # A rule such as "sqrt(N)" was replaced by its value before the first round.
-        assert not isinstance(self.learning_rate, str)
         return problem.n_agents if self.learning_rate is None else self.learning_rate
 
     def check_problem(self, problem: Problem) -> None:

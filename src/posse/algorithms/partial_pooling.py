@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, rules, sites
+from posse import beliefs, sites, validation
 from posse.algorithms.algorithm import IDLE, ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
 from posse.families import Family, require_plain_family
@@ -55,7 +55,7 @@ class PartialPooling(BayesianAlgorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         sites.check_site_sd("site_sd", self.site_sd)
-        rules.validate_parameter("refresh", self.refresh, at_least=0, at_most=1)
+        validation.validate_number("refresh", self.refresh, at_least=0, at_most=1)
 
     def init(self, problem: Problem) -> PartialPoolingState:
         """Start at the prior, without evidence."""

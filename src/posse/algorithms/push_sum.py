@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, rules, validation
+from posse import beliefs, validation
 from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm, clip_to_attainable
 from posse.networks import (
@@ -78,7 +78,7 @@ class PushSum(TimedAlgorithm):
         if isinstance(self.learning_rate, str):
             validation.validate_choice("learning_rate", self.learning_rate, ("learnt",))
         elif self.learning_rate is not None:
-            rules.validate_parameter("learning_rate", self.learning_rate, above=0)
+            validation.validate_number("learning_rate", self.learning_rate, above=0)
 
     def resolve_learning_rate(self, problem: Problem) -> float:
         """Return the learning rate given, or N; 1 before N is learnt."""

@@ -5,6 +5,7 @@ Non-stationary means are in `drift`, delayed rewards in `delays`, heterogeneity 
 `environments`.
 """
 
+from posse import rules
 from posse.bandits.bandit import Bandit
 from posse.bandits.contextual import (
     CONTEXTS,
@@ -22,6 +23,10 @@ from posse.bandits.environments import Environment
 from posse.bandits.means import MEANS, NormalMeans, SiteMeans, UniformMeans
 
 AnyBandit = Bandit | ContextualBandit | Dataset | Environment
+
+for _parts in (MEANS, DRIFTS, DELAYS, CONTEXTS, WEIGHTS):
+    rules.accept_rules(*_parts.values())
+rules.accept_rules(Environment)
 
 __all__ = [
     "CONTEXTS",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse import notebook_tables, validation
+from posse import notebook_tables, rules, validation
 from posse.bandits.delays import Delay, check_delay, resolve_delay
 from posse.bandits.drift import Drift, Rotation, check_drift
 from posse.bandits.means import Means, NormalMeans, SiteMeans, UniformMeans, spread_over_sites
@@ -54,6 +54,9 @@ class Bandit:
     delay: Any = None
 
     def __post_init__(self) -> None:
+        if rules.find_rules(self):  # their values are checked when they are known
+            object.__setattr__(self, "means", _freeze_means(self.means))
+            return
         validation.validate_methods(
             "family", self.family, ["draw_rewards"], "posse.families.Gaussian()"
         )
@@ -174,7 +177,7 @@ class Bandit:
 
     @property
     def n_arms(self) -> int:
-        """K, the number of arms."""
+        """K, the number of arms; text where it is a rule of N."""
         centre = self.means_of_arms
         if isinstance(centre, tuple):
             return len(centre)
@@ -194,6 +197,7 @@ class Bandit:
     @property
     def gaps(self) -> FloatArray:
         """The gap of each arm to the best: (K,), (runs, K) or (runs, agents, K)."""
+        rules.refuse_rules("bandit", self)
         if self.drift is not None:
             raise ValueError("gaps differ from round to round: the means of this bandit drift")
         if isinstance(self.means, tuple):
@@ -256,3 +260,12 @@ class Bandit:
         except Exception as error:  # user code may raise anything
             raise ValueError(f"means: {function!r} failed when it drew means: {error}") from error
         return check_means(self.family, means, drawn=True)
+
+
+def _freeze_means(means: Any) -> Any:
+    """Return means that may hold rules in a form that compares and hashes."""
+    if isinstance(means, SiteMeans):
+        return dataclasses.replace(means, means=_freeze_means(means.means))
+    if isinstance(means, list | tuple) and all(np.ndim(mean) == 0 for mean in means):
+        return tuple(means)
+    return validation.FrozenArray(means) if isinstance(means, list | np.ndarray) else means

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from posse import notebook_tables, validation
+from posse import notebook_tables, rules, validation
 from posse.bandits.delays import Delay, check_delay, resolve_delay
 from posse.contexts import Contexts
 from posse.families import ContextualFamily, is_contextual
@@ -128,6 +128,10 @@ class ContextualBandit:
             )
         if isinstance(self.contexts, dict):
             object.__setattr__(self, "contexts", Contexts(self.contexts))
+        if rules.find_rules(self):  # their values are checked when they are known
+            if not isinstance(self.theta, NormalWeights | validation.FrozenArray):
+                object.__setattr__(self, "theta", validation.FrozenArray(np.atleast_2d(self.theta)))
+            return
         object.__setattr__(self, "family", self.family.with_features(self.shape[-1]))
         if self.family.shared and len(self.shape) == 1:
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from posse import rules, validation
+from posse import validation
 from posse.randomness import FloatArray, Randomness
 
 
@@ -43,7 +43,7 @@ class Rotation:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "every", rules.validate_whole_parameter("every", self.every, at_least=1)
+            self, "every", validation.validate_integer("every", self.every, at_least=1)
         )
 
     def means_at(
@@ -70,8 +70,8 @@ class RandomWalk:
     time: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sd", rules.validate_parameter("sd", self.sd, above=0))
-        object.__setattr__(self, "time", rules.validate_parameter("time", self.time, at_least=1))
+        object.__setattr__(self, "sd", validation.validate_number("sd", self.sd, above=0))
+        object.__setattr__(self, "time", validation.validate_number("time", self.time, at_least=1))
 
     def means_at(
         self, t: int, means: FloatArray, before: FloatArray, generator: Randomness
@@ -100,9 +100,11 @@ class Sines:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "amplitude", rules.validate_parameter("amplitude", self.amplitude, above=0)
+            self, "amplitude", validation.validate_number("amplitude", self.amplitude, above=0)
         )
-        object.__setattr__(self, "period", rules.validate_parameter("period", self.period, above=0))
+        object.__setattr__(
+            self, "period", validation.validate_number("period", self.period, above=0)
+        )
 
     def means_at(
         self, t: int, means: FloatArray, before: FloatArray, generator: Randomness

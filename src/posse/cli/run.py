@@ -122,15 +122,18 @@ def _run_experiment(
 
 def _refuse_too_large(experiment: Experiment) -> None:
     """Refuse an experiment whose result could not be saved at the end."""
-    from posse.lab.simulation import axis_sizes, count_numbers_per_run, resolve_model
+    from posse.lab.simulation import (
+        axis_sizes,
+        count_numbers_per_run,
+        count_recorded_rounds,
+        resolve_model,
+    )
     from posse.lab.storage import LARGEST_ARRAY
 
-    e = experiment
+    e = experiment.resolve()
     rows = len(e.algorithms) * e.n_runs
     # counted without listing them: the list alone could exhaust the memory
-    rounds = (
-        len(e.record) if isinstance(e.record, tuple) else min(e.record or e.n_rounds, e.n_rounds)
-    )
+    rounds = count_recorded_rounds(e.record, e.n_rounds)
     # Sizes in bytes: 8 for a number of a curve, 4 for a number of pulls.
     if 8 * rows * rounds > LARGEST_ARRAY:
         raise UserError(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from posse import rules
 from posse.families.bernoulli import Bernoulli
 from posse.families.bounded import Bounded
 from posse.families.exponential import Exponential
@@ -49,6 +50,8 @@ VARIATIONAL: dict[str, Any] = {"student-t": StudentT, "mixture-of-normals": Mixt
 
 # Families whose beliefs are evaluated at a context; all others ignore contexts.
 CONTEXTUAL: dict[str, Any] = {"linear": Linear, "logistic": Logistic}
+
+rules.accept_rules(*FAMILIES.values(), *VARIATIONAL.values(), *CONTEXTUAL.values(), LogitNormal)
 
 __all__ = [
     "CONTEXTUAL",

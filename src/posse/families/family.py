@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import validation
+from posse import rules, validation
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
@@ -182,6 +182,7 @@ def check_family(
     label: str, family: Any, methods: Iterable[str], ranges: Iterable[str] = ()
 ) -> None:
     """Refuse an object that lacks methods of a family, or intervals such as `means`."""
+    rules.refuse_rules(label, family)
     missing = [name for name in methods if not callable(getattr(family, name, None))]
     missing += [name for name in ranges if not hasattr(family, name)]
     if missing:

@@ -127,8 +127,12 @@ class Comparison(Mapping[str, Result]):
             table["engine"] = [result.engine for result in self.values()]
         return table
 
-    def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
+    def to_latex(
+        self, *, caption: str | None = None, label: str | None = None, agents: Agents = None
+    ) -> str:
         """Write a table of regrets with their standard errors for LaTeX (package booktabs).
+
+        agents: of some agents only, such as [0, 1, 2], "hubs" or "leaves"; None: of all
 
         The best algorithm is bold, and so are those that paired t tests with Holm's correction do
         not tell from it. A caption or a label makes the table a float.
@@ -136,7 +140,7 @@ class Comparison(Mapping[str, Result]):
         from posse.lab.latex import escape_latex, format_estimate, format_table
         from posse.lab.report import WORSE, score_comparison
 
-        scores = score_comparison(self).rows
+        scores = score_comparison(self.of_agents(agents)).rows
         shares = any(score.best_arm_share is not None for score in scores)
         rows = []
         for score in scores:

@@ -28,8 +28,16 @@ from posse.lab.comparisons import Comparison
 from posse.lab.jobs import dry_run_jobs
 from posse.lab.results import Result
 from posse.lab.simulation import Job, check_record
-from posse.lab.simulator import check_regret, compare, expand_engines, plan_jobs, resolve_horizon
+from posse.lab.simulator import (
+    check_regret,
+    compare,
+    expand_engines,
+    plan_jobs,
+    resolve_sizes,
+    resolve_world,
+)
 from posse.networks import Network
+from posse.rules import resolve_rules
 from posse.serialization import toml
 from posse.serialization.decode import from_data
 from posse.serialization.encode import find_repr_only, to_data
@@ -52,7 +60,7 @@ class Experiment:
     horizon: int | str
     runs: int | range = 100
     seed: int = 0
-    record: int | tuple[int, ...] | None = None
+    record: int | str | tuple[int | str, ...] | None = None
     title: str = ""
     engine: str | Mapping[str, str] = field(default="auto", hash=False)
     keep: tuple[str, ...] = ()
@@ -71,19 +79,20 @@ class Experiment:
                 f"single must be False, or True for one algorithm, got {self.single!r} for "
                 f"{len(self.algorithms)}"
             )
-        horizon = resolve_horizon(self.horizon, self.bandit, self.network)
-        check_record(self.record, horizon)
+        sizes = self.sizes
+        # Rules stay: in a sweep their values depend on the cell.
+        bandit, activity, record = resolve_world(self.bandit, self.activity, self.record, sizes)
+        check_record(record, sizes["T"])
         runs = ranges.parse_runs(self.runs)
-        self.bandit.check_runs(runs.stop)
-        self.bandit.check_agents(self.network.n_agents)
-        check_regret(self.regret, self.bandit)
-        if self.activity is not None:
-            check_activity_type(self.activity)
-            self.activity.check_agents(self.network.n_agents)
+        bandit.check_runs(runs.stop)
+        bandit.check_agents(self.network.n_agents)
+        check_regret(self.regret, bandit)
+        if activity is not None:
+            check_activity_type(activity)
+            activity.check_agents(self.network.n_agents)
         fields = {
             "algorithms": MappingProxyType(dict(self.algorithms)),
-            # A rule stays: in a sweep its value depends on the cell.
-            "horizon": self.horizon if isinstance(self.horizon, str) else horizon,
+            "horizon": self.horizon if isinstance(self.horizon, str) else sizes["T"],
             "runs": ranges.simplify_runs(runs),
             "seed": validation.validate_integer("seed", self.seed, at_least=0),
             "record": _plain_record(self.record),
@@ -111,12 +120,28 @@ class Experiment:
     @property
     def n_rounds(self) -> int:
         """The number of rounds: the horizon, or the value of its rule."""
-        return resolve_horizon(self.horizon, self.bandit, self.network)
+        return self.sizes["T"]
 
     @property
     def sizes(self) -> dict[str, int]:
         """The sizes that rules may depend on: N agents, K arms, T rounds."""
-        return {"N": self.network.n_agents, "K": self.bandit.n_arms, "T": self.n_rounds}
+        return resolve_sizes(self.bandit, self.network, self.horizon)
+
+    def resolve(self) -> Experiment:
+        """Return the experiment with the values of all rules in their place."""
+        sizes = self.sizes
+        bandit, activity, record = resolve_world(self.bandit, self.activity, self.record, sizes)
+        return dataclasses.replace(
+            self,
+            bandit=bandit,
+            network=resolve_rules(self.network, {"N": sizes["N"]}),
+            algorithms={
+                name: resolve_rules(algorithm, sizes) for name, algorithm in self.algorithms.items()
+            },
+            horizon=sizes["T"],
+            activity=activity,
+            record=record,
+        )
 
     @property
     def n_runs(self) -> int:

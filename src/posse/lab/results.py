@@ -390,6 +390,16 @@ class Result:
         size = (self.runs, self.horizon)
         return Summary(mean, error, low, high, *size, measure=self.measure)
 
+    def table(self, *, agents: Agents = None) -> pd.DataFrame:
+        """Give the row of `Comparison.table` for this result alone.
+
+        agents: of some agents only, see `of_agents`
+        """
+        from posse.lab.comparisons import Comparison
+
+        name = self.settings.get("algorithm", {}).get("name", "algorithm")
+        return Comparison({name: self}).table(agents=agents)
+
     def best_arm_share(self) -> float | None:
         """Give the share of pulls of a best arm, where the settings have the true means."""
         if (means := self.fixed_means()) is None:

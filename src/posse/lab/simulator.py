@@ -134,8 +134,9 @@ def simulate(
 ) -> Result:
     """Play one algorithm for some runs; equal seeds give equal numbers, whatever the threads.
 
-    Where a number stands in the algorithm, the drift or the horizon, a rule of the number of
-    agents N, of arms K and of rounds T may stand, such as learning_rate="sqrt(N)".
+    Where a number stands in the bandit, the algorithm, the activity, the horizon or `record`, a
+    rule of the number of agents N, of arms K and of rounds T may stand, such as
+    learning_rate="sqrt(N)"; in a network, a rule of N.
 
     runs:   a number of runs, or some of them such as range(100, 200), which `posse.concat` joins.
     seed:   None draws a random one, which the settings of the result contain.
@@ -303,9 +304,12 @@ class _Task:
         regret: Any,
     ) -> _Task:
         """Refuse arguments that cannot be simulated, in one sentence."""
+        validation.check_types(bandit, network)
+        sizes = resolve_sizes(bandit, network, horizon)
+        horizon = sizes["T"]
+        bandit, activity, record = resolve_world(bandit, activity, record, sizes)
+        network = resolve_rules(network, {"N": sizes["N"]})
         validation.check_problem(bandit, network)
-        horizon = resolve_horizon(horizon, bandit, network)
-        bandit = resolve_rules(bandit, _sizes_of(bandit, network, horizon))
         runs = ranges.parse_runs(runs)
         keep = validate_keep(keep)
         # Sizes come first: listing the rounds, or drawing the means, may itself need more memory
@@ -392,7 +396,7 @@ class _Task:
 
     def _resolve_entry(self, entry: _Entry) -> _Entry:
         """Replace the rules of an algorithm by their values."""
-        sizes = _sizes_of(self.bandit, self.network, self.horizon)
+        sizes = resolve_sizes(self.bandit, self.network, self.horizon)
         try:
             return replace(entry, algorithm=resolve_rules(entry.algorithm, sizes))
         except ValueError as error:
@@ -416,17 +420,33 @@ class _Task:
         return simulation
 
 
-def resolve_horizon(horizon: Any, bandit: AnyBandit, network: Network) -> int:
-    """Validate the horizon: a whole number of rounds, or a rule of N and K."""
+def resolve_sizes(bandit: AnyBandit, network: Network, horizon: Any) -> dict[str, int]:
+    """Return N, K and T, on which rules depend; K may be a rule of N, and T one of N and K."""
+    sizes = {"N": network.n_agents}
+    n_arms: Any = bandit.n_arms
+    if isinstance(n_arms, str):
+        n_arms = evaluate_rule("n_arms", n_arms, sizes)
+        n_arms = validate_integer("n_arms", n_arms, at_least=2)
+    sizes["K"] = n_arms
     if isinstance(horizon, str):
-        sizes = {"N": network.n_agents, "K": bandit.n_arms}
         horizon = evaluate_rule("horizon", horizon, sizes)
-    return validate_integer("horizon", horizon, at_least=1, at_most=2**31 - 1)
+    sizes["T"] = validate_integer("horizon", horizon, at_least=1, at_most=2**31 - 1)
+    return sizes
 
 
-def _sizes_of(bandit: AnyBandit, network: Network, horizon: int) -> dict[str, int]:
-    """Return the sizes that rules may depend on."""
-    return {"N": network.n_agents, "K": bandit.n_arms, "T": horizon}
+def resolve_world(
+    bandit: Any, activity: Any, record: Any, sizes: Mapping[str, int]
+) -> tuple[AnyBandit, Activity | None, Any]:
+    """Replace the rules of a bandit, an activity and `record=` by their values."""
+    parts = []
+    for name, part in (("bandit", bandit), ("activity", activity)):
+        try:
+            parts.append(resolve_rules(part, sizes))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    rounds = list(record) if isinstance(record, list | tuple) else [record]
+    values = [evaluate_rule("record", x, sizes) if isinstance(x, str) else x for x in rounds]
+    return parts[0], parts[1], values if isinstance(record, list | tuple) else values[0]
 
 
 def _choose_engines(entries: Sequence[_Entry], simulations: Sequence[Simulation]) -> list[str]:

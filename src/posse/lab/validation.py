@@ -130,14 +130,18 @@ _POLICY_NEEDS = {
 }
 
 
-def check_problem(bandit: Any, network: Any) -> None:
-    """Refuse a bandit or network of a wrong type, and a family that cannot draw rewards."""
+def check_types(bandit: Any, network: Any) -> None:
+    """Refuse a bandit or network of a wrong type."""
     if not isinstance(bandit, AnyBandit):
         raise ValueError(f"bandit must be a posse.Bandit, got {bandit!r}")
     if not isinstance(network, Network):
         raise ValueError(
             f"network must be a network such as posse.networks.cycle(10), got {network!r}"
         )
+
+
+def check_problem(bandit: AnyBandit, network: Network) -> None:
+    """Refuse a bandit for another number of agents, and a family that cannot draw rewards."""
     bandit.check_agents(network.n_agents)
     if isinstance(bandit, Dataset | Environment):
         return  # their rewards are not drawn by a family

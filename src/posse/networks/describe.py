@@ -24,7 +24,7 @@ def describe_size(network: Network) -> dict[str, str]:
     facts = {"network": repr(network), "agents": f"{network.n_agents:,}"}
     if network.is_recipe:
         return facts | {"graph": "a fresh one in every run: network.of_run(seed, run)"}
-    facts["edges"] = f"{len(network.edges):,}"
+    facts["edges"] = f"{network.n_links:,}"
     if not network.is_directed:
         return facts | {"degree": _describe_spread(network.degrees)}
     in_degrees = np.bincount(network.edges[:, 1], minlength=network.n_agents)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from posse import validation
+from posse import rules, validation
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.operators import Operator, as_operator
@@ -59,6 +59,7 @@ DYNAMICS: dict[str, Callable[..., Dynamics]] = {
     "gossip": Gossip,
     "link-failure": LinkFailure,
 }
+rules.accept_rules(*DYNAMICS.values())
 
 
 def is_user_defined(dynamics: Dynamics) -> bool:

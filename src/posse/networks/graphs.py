@@ -37,6 +37,23 @@ class Graph(NamedTuple):
     directed: bool = False
 
 
+class LargeCompleteGraph(Graph):
+    """A complete graph of so many agents that its links are not listed."""
+
+    __slots__ = ()
+
+    @property
+    def edges(self) -> IntArray:
+        """Refused: they would not fit into memory."""
+        n = self.n_agents
+        raise ValueError(
+            f"complete({n}) has {n * (n - 1) // 2:,} links, which are not listed above "
+            f"{_MOST_LISTED:,} agents: use its n_agents, degrees, neighbours(agent) and "
+            "spectral_gap, the default weights and no dynamics, or fewer agents"
+        )
+
+
+_MOST_LISTED = 10_000  # agents of a complete graph whose links are listed: 50 million links
 # More agents would not fit into the memory of most machines.
 _MOST_AGENTS = 100_000_000
 # Measured bytes per link while a graph is built: in NumPy's arrays, and in NetworkX's dicts.
@@ -45,13 +62,13 @@ _NETWORKX_LINK = 300
 
 
 def complete(agents: int) -> Graph:
-    """Every agent is linked to every other.
+    """Every agent is linked to every other; a merge is a mean, so that a million agents can play.
 
-    agents: how many, from 1 to 10,000.
+    agents: how many, at least 1; above 10,000 the links are not listed.
     """
-    n = validation.validate_integer(
-        "agents", agents, at_least=1, at_most=10_000
-    )  # 50 million links
+    n = _validate_agents(agents)
+    if n > _MOST_LISTED:
+        return LargeCompleteGraph(n, np.empty((0, 2), dtype=np.int64))
     return build_simple_graph(n, np.triu_indices(n, k=1))
 
 
@@ -330,6 +347,8 @@ def read_edge_weights(graph: nx.Graph[Any], weight: str) -> dict[tuple[int, int]
 
 def count_components(graph: Graph) -> int:
     """Count the connected components of a graph, strong ones if it is directed."""
+    if isinstance(graph, LargeCompleteGraph):
+        return 1
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

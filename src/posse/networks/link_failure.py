@@ -13,6 +13,7 @@ from posse.networks.operators import Operator, SparseRuns, as_operator
 from posse.networks.shares import split_links
 from posse.networks.weights import FloatArray
 from posse.randomness import Randomness
+from posse.rules import resolve_rules
 
 if TYPE_CHECKING:
     from posse.networks.dynamics import Sampler
@@ -36,8 +37,13 @@ class LinkFailure:
         object.__setattr__(self, "p", validation.validate_number("p", self.p, at_least=0, below=1))
         validation.validate_choice("normalise", self.normalise, ("full", "realised"))
 
+    def probability_in(self, network: Network) -> float:
+        """Return p, or the value of its rule of N."""
+        return resolve_rules(self, {"N": network.n_agents}).p
+
     def check(self, network: Network) -> None:
         """Refuse asymmetric weights, since a link fails for both its ends."""
+        self.probability_in(network)  # the value of a rule may be out of range
         if self.normalise == "realised" and network.rule != "max-degree":
             raise ValueError(
                 "normalise 'realised' is defined for the weights 'max-degree' only, "
@@ -54,14 +60,15 @@ class LinkFailure:
                 "E[W(t)] has no closed form with normalise='realised', so neither have the "
                 "second eigenvalue and the spectral gap; use normalise='full'"
             )
-        return (1 - self.p) * network.link_weights
+        return (1 - self.probability_in(network)) * network.link_weights
 
     def expected_product(self, network: Network, matrix: FloatArray) -> FloatArray:
         """Return E[W(t) M W(t)^T] of a symmetric matrix M (N, N)."""
         # Links fail independently, so beyond the product of the means only each link's own
         # variance p (1 - p) w^2 remains.
         mean = network.expected_weights
-        variances = self.p * (1 - self.p) * network.link_weights**2
+        p = self.probability_in(network)
+        variances = p * (1 - p) * network.link_weights**2
         product = np.asarray(mean @ (mean @ matrix).T)
         return rules.add_links(product, matrix, network.edges, variances)
 
@@ -99,11 +106,13 @@ class LinkFailure:
             blocks = csr_array((np.empty(columns.size), columns, starts), shape=shape)
             layout = (blocks.indices, blocks.indptr)  # in the smallest integers that do
 
+        p = self.probability_in(network)
+
         def sample(randomness: Randomness) -> Operator:
             # The extra last column stays 0: it is the link that does not exist.
             up = np.zeros((n_runs, n_links + 1))
             # A uniform may be exactly 0: with >= a link of p = 0 never fails.
-            up[:, :-1] = links * (randomness.random((n_runs, n_links)) >= self.p)
+            up[:, :-1] = links * (randomness.random((n_runs, n_links)) >= p)
             values = up.take(source, axis=1)
             sums = np.add.reduceat(values, row_starts, axis=1)
             if realised:  # links have weight 1 so far: row sums are the degrees of the round
@@ -124,8 +133,10 @@ class LinkFailure:
         shares = None if self.normalise == "realised" else 1 / (1 + network.degrees)
         first = np.arange(n_runs)[:, None] * network.n_agents
 
+        p = self.probability_in(network)
+
         def sample(randomness: Randomness) -> Operator:
-            works = randomness.random((n_runs, len(sender))) >= self.p
+            works = randomness.random((n_runs, len(sender))) >= p
             places = (first + receiver)[works], (first + sender)[works]
             return SparseRuns(split_links(*places, n_runs * network.n_agents, shares))
 

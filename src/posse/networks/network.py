@@ -211,6 +211,13 @@ class Network:
         """The links (E, 2), each once, sorted, read-only: i < j, or (sender, receiver)."""
         return self.topology.edges
 
+    @property
+    def n_links(self) -> int:
+        """E, the number of links, each counted once."""
+        if isinstance(self.topology, graphs.LargeCompleteGraph):
+            return self.n_agents * (self.n_agents - 1) // 2
+        return len(self.edges)
+
     @functools.cached_property
     def senders_receivers(self) -> tuple[IntArray, IntArray]:
         """Senders (C,) and receivers (C,) of all directed links, by ascending receiver; read-only.
@@ -247,6 +254,8 @@ class Network:
         In a directed network these are the receivers of the agent.
         """
         agent = validation.validate_integer("agent", agent, at_least=0, at_most=self.n_agents - 1)
+        if isinstance(self.topology, graphs.LargeCompleteGraph):
+            return np.delete(np.arange(self.n_agents), agent)
         starts, neighbours = self._adjacency
         return neighbours[starts[agent] : starts[agent + 1]]
 
@@ -325,7 +334,7 @@ class Network:
     @property
     def is_complete(self) -> bool:
         """Whether every agent sends to every other; False for a matrix, which may omit some."""
-        complete = 2 * len(self.edges) == self.n_agents * (self.n_agents - 1)
+        complete = 2 * self.n_links == self.n_agents * (self.n_agents - 1)
         return complete and not self.is_directed and not isinstance(self.rule, Matrix)
 
     @functools.cached_property

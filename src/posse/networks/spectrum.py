@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.networks.weights import FloatArray, Matrix, is_symmetric
+from posse.networks.graphs import LargeCompleteGraph, complete
+from posse.networks.static import STATIC
+from posse.networks.weights import WEIGHT_RULES, FloatArray, Matrix, is_symmetric
 
 if TYPE_CHECKING:
     from posse.networks.network import Network
@@ -101,7 +103,12 @@ def _structured_steps(network: Network) -> FloatArray | None:
     """Return 1 - l of the eigenvalues l of a structured graph whose links have equal weights."""
     if network.graph not in LAPLACIANS or isinstance(network.rule, Matrix):
         return None
-    links = network.expected_links
+    by_degree = network.rule != "least-squares" and network.dynamics == STATIC
+    if by_degree and isinstance(network.topology, LargeCompleteGraph):
+        # on complete graphs every rule of degrees divides the same number by N
+        links = WEIGHT_RULES[network.rule](complete(2)) * 2 / network.n_agents
+    else:
+        links = network.expected_links
     if np.ptp(links) > 0:
         return None
     return np.asarray(links[0] * LAPLACIANS[network.graph](**network.resolve_arguments()))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.networks.graphs import Graph, IntArray, build_simple_graph
+from posse.networks.graphs import Graph, IntArray, LargeCompleteGraph, build_simple_graph
 from posse.validation import FrozenArray
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ class Matrix:
 
 def count_degrees(graph: Graph) -> IntArray:
     """Count the neighbours of each agent, (N,); in a directed graph its receivers."""
+    if isinstance(graph, LargeCompleteGraph):
+        return np.full(graph.n_agents, graph.n_agents - 1)
     ends = graph.edges[:, 0] if graph.directed else graph.edges.ravel()
     return np.bincount(ends, minlength=graph.n_agents)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from posse import rules
 from posse.policies.bayes_ucb import BayesUCB
 from posse.policies.greedy import Greedy
 from posse.policies.policy import Policy, argmax, choose, share_among_ties, timeless
@@ -19,6 +20,7 @@ POLICIES: dict[str, Any] = {
     "rand-ucb": RandUCB,
     "uniform": Uniform,
 }
+rules.accept_rules(*POLICIES.values())
 
 __all__ = [
     "POLICIES",

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from posse import rules
+from posse import validation
 from posse.families import Family
 from posse.policies.policy import share_among_ties
 from posse.randomness import FloatArray, Randomness
@@ -25,7 +25,7 @@ class BayesUCB:
     log_power: float = 0.0
 
     def __post_init__(self) -> None:
-        rules.validate_parameter("log_power", self.log_power, at_least=0, at_most=100)
+        validation.validate_number("log_power", self.log_power, at_least=0, at_most=100)
 
     def quantile_level(self, t: int, horizon: int | None) -> float:
         """Return the quantile level of round t; 0 where the formula is negative, and for T = 1."""

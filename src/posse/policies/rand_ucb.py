@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules
+from posse import validation
 from posse.best_arm import Race
 from posse.families import Family, get_optional
 from posse.policies.policy import timeless
@@ -45,8 +45,8 @@ class RandUCB:
     width: float = 1.0
 
     def __post_init__(self) -> None:
-        rules.validate_parameter("sampling", self.sampling, at_least=0, at_most=1)
-        rules.validate_parameter("width", self.width, above=0, at_most=2)
+        validation.validate_number("sampling", self.sampling, at_least=0, at_most=1)
+        validation.validate_number("width", self.width, above=0, at_most=2)
 
     @timeless
     def scores(

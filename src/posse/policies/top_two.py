@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posse import rules
+from posse import validation
 from posse.best_arm import Race
 from posse.families import Family, get_optional
 from posse.policies.policy import argmax, timeless
@@ -37,7 +37,7 @@ class TopTwo:
     fraction: float = 0.5
 
     def __post_init__(self) -> None:
-        rules.validate_parameter("fraction", self.fraction, at_least=0, at_most=1)
+        validation.validate_number("fraction", self.fraction, at_least=0, at_most=1)
 
     @timeless
     def scores(

@@ -104,8 +104,11 @@ def _decode_bandit(data: Any) -> AnyBandit:
         contextual: ContextualBandit = _DECODER.decode_dataclass(ContextualBandit, settings)
         return contextual
     if "site_sd" in settings and "means" in settings:
+        sd = settings.pop("site_sd")
+        if isinstance(sd, str):
+            _DECODER.decode_item("site_sd", float, sd)
         with locate_errors(("site_sd",)):
-            settings["means"] = SiteMeans(_decode_means(settings["means"]), settings.pop("site_sd"))
+            settings["means"] = SiteMeans(_decode_means(settings["means"]), sd)
     bandit: Bandit = _DECODER.decode_dataclass(Bandit, settings, extra_keys=("site_sd",))
     return bandit
 

@@ -43,7 +43,7 @@ class Decoder:
 
     builders: functions from plain data to a value, for annotations that do not determine how to
     build one (a Protocol, for example), and for single fields, keyed by (class, field).
-    accepts_rules: whether a rule such as "sqrt(N)" may stand for a number; the constructor decides
+    accepts_rules: whether a rule such as "sqrt(N)" may stand for a number
     """
 
     builders: Mapping[Any, Callable[[Any], Any]] = dataclasses.field(default_factory=dict)
@@ -55,7 +55,9 @@ class Decoder:
             with locate_errors(()):
                 return self.builders[hint](data)
         if hint in _SCALARS:
-            if self.accepts_rules and hint in (int, float) and rules.is_rule(data):
+            if self.accepts_rules and hint in (int, float) and isinstance(data, str):
+                with locate_errors(("value",), inside=False):
+                    rules.parse_rule("value", data)
                 return data
             return _validate_scalar(hint, data)
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):

@@ -241,7 +241,7 @@ def _is_static(network: Network) -> bool:
 def _has_recursion(network: Network, rounds: int | None = None) -> bool:
     """Return whether E[W D W^T] is known, and cheap enough for this number of steps."""
     # of one step: two products of a sparse and a dense matrix
-    multiplications = 4.0 * network.n_agents * (network.n_agents + 2 * len(network.edges))
+    multiplications = 4.0 * network.n_agents * (network.n_agents + 2 * network.n_links)
     if rounds is not None and rounds * multiplications > MOST_RECURSION:
         return False
     if network.n_agents > RECURSION_LIMIT or not hasattr(network.dynamics, "expected_product"):
@@ -404,7 +404,7 @@ def _lanczos_quadrature(network: Network, steps: int) -> tuple[FloatArray, Float
 
 def _sample_cost(network: Network, rounds: int | None) -> NetworkCost:
     """Estimate the cost of each agent from random signs z: E[((Phi - 11^T/N) z)_i^2] of agent i."""
-    per_round = 2.0 * len(network.edges) + network.n_agents
+    per_round = 2.0 * network.n_links + network.n_agents
     most = int(MOST_SAMPLED / (RUNS * SIGNS * per_round))
     totals = np.empty((RUNS, network.n_agents))
     for run in range(RUNS):

@@ -48,7 +48,7 @@ def test_every_text_is_escaped_wherever_it_stands():
     page = render_document(NASTY, [section], summary=render_facts([NASTY]), charts=charts)
     assert page.count("<!--") == 2  # the page's own
     assert "<b>" not in page
-    assert page.count(SAFE) == 22
+    assert page.count(SAFE) == 23
     assert len(re.findall("</script>", page)) == 2
 
 
@@ -104,3 +104,10 @@ def test_attributes_are_written_or_left_out():
 )
 def test_numbers_are_written_for_readers(text, written):
     assert text == written
+
+
+def test_an_image_that_is_cut_on_a_narrow_screen_scrolls_by_the_keyboard():
+    image = render_image(b"png", "a picture")
+    assert 'class="image"' in image
+    assert 'tabindex="0"' in image
+    assert 'aria-label="a picture"' in image

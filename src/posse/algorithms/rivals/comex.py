@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules
+from posse import validation
 from posse.algorithms.algorithm import IDLE, Problem
 from posse.algorithms.rivals.message_passing import (
     ForcedReceivedIndex,
@@ -59,7 +59,7 @@ class ComEx(ForcedReceivedIndex):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rules.validate_parameter("exploration", self.exploration, above=1)
+        validation.validate_number("exploration", self.exploration, above=1)
 
     @property
     def bonus_constant(self) -> float:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import (
     ForcedStart,
@@ -138,7 +138,7 @@ class CoopUCB(RunningConsensus):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rules.validate_parameter("exploration", self.exploration, above=0)
+        validation.validate_number("exploration", self.exploration, above=0)
 
     def check_problem(self, problem: Problem) -> None:
         """Refuse a W that changes, is not symmetric or does not mix."""
@@ -224,7 +224,7 @@ class CoopUCB2(RunningConsensus):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rules.validate_parameter("exploration", self.exploration, above=0)
+        validation.validate_number("exploration", self.exploration, above=0)
 
     def build_index(self, problem: Problem) -> ConsensusIndex:
         """Return the index with slack f(t) = sqrt(ln t) for all agents."""
@@ -260,9 +260,9 @@ class CoopUCL(RunningConsensus):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rules.validate_parameter("prior_mean", self.prior_mean)
-        rules.validate_parameter("prior_sd", self.prior_sd, above=0)
-        rules.validate_parameter("level", self.level, above=0)
+        validation.validate_number("prior_mean", self.prior_mean)
+        validation.validate_number("prior_sd", self.prior_sd, above=0)
+        validation.validate_number("level", self.level, above=0)
 
     def build_index(self, problem: Problem) -> ConsensusIndex:
         """Return the index in which the prior counts as d/N observations of mu_0."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules, validation
+from posse import validation
 from posse.algorithms.algorithm import IDLE, Problem
 from posse.algorithms.rivals.initial_pulls import (
     ForcedStart,
@@ -67,8 +67,8 @@ class DDUCB(ForcedStart):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rules.validate_parameter("exploration", self.exploration, above=0)
-        rules.validate_parameter("epsilon", self.epsilon, above=0, below=1)
+        validation.validate_number("exploration", self.exploration, above=0)
+        validation.validate_number("epsilon", self.epsilon, above=0, below=1)
         validation.validate_choice("variant", self.variant, VARIANTS)
 
     def check_problem(self, problem: Problem) -> None:

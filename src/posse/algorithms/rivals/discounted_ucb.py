@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale
 from posse.policies import argmax
@@ -55,10 +55,10 @@ class DiscountedUCB(ForcedStart):
                 f"give either discount or half_life: got {self.discount!r} and {self.half_life!r}"
             )
         if self.discount is not None:
-            rules.validate_parameter("discount", self.discount, above=0, below=1)
+            validation.validate_number("discount", self.discount, above=0, below=1)
         else:
-            rules.validate_parameter("half_life", self.half_life, above=0)
-        rules.validate_parameter("exploration", self.exploration, above=0)
+            validation.validate_number("half_life", self.half_life, above=0)
+        validation.validate_number("exploration", self.exploration, above=0)
 
     @classmethod
     def example(cls) -> Self:

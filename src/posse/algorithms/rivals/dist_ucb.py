@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules, validation
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import ForcedStart, count_numbers_averaged, noise_scale
 from posse.algorithms.rivals.kl_index import kl_ucb
@@ -76,7 +76,7 @@ class DistUCB(ForcedStart):
     def __post_init__(self) -> None:
         super().__post_init__()
         validation.validate_choice("index", self.index, INDICES)
-        rules.validate_parameter("level", self.level, above=0)
+        validation.validate_number("level", self.level, above=0)
 
     @classmethod
     def example(cls) -> Self:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules
+from posse import validation
 from posse.algorithms.algorithm import IDLE, Problem
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import check_fixed_links, hop_distances
@@ -78,7 +78,7 @@ class DPE2:
     level: float = 1.0
 
     def __post_init__(self) -> None:
-        rules.validate_parameter("level", self.level, above=0)
+        validation.validate_number("level", self.level, above=0)
 
     def check_problem(self, problem: Problem) -> None:
         """Refuse a network that changes or is disconnected, and a family without a divergence."""

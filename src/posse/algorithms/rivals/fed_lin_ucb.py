@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import noise_scale
 from posse.algorithms.rivals.lin_ucb import RidgeRegression, check_regression
@@ -60,7 +60,7 @@ class FedLinUCB:
 
     def __post_init__(self) -> None:
         if self.threshold is not None:
-            rules.validate_parameter("threshold", self.threshold, at_least=0)
+            validation.validate_number("threshold", self.threshold, at_least=0)
         check_regression(self.exploration, self.regularization, self.sigma)
 
     def init(self, problem: Problem) -> FederatedState:

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules, validation
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.families import Model, get_family_name, get_optional, is_contextual, require_plain_family
 from posse.networks import Static, is_symmetric
@@ -28,7 +28,7 @@ class ForcedStart:
 
     def __post_init__(self) -> None:
         if self.sigma is not None:
-            rules.validate_parameter("sigma", self.sigma, above=0)
+            validation.validate_number("sigma", self.sigma, above=0)
         if not isinstance(self.charge_initial, bool):
             raise ValueError(f"charge_initial must be True or False, got {self.charge_initial!r}")
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, rules, validation
+from posse import beliefs, validation
 from posse.algorithms.algorithm import IDLE, Problem
 from posse.algorithms.rivals.initial_pulls import noise_scale
 from posse.families import Linear, is_contextual
@@ -137,7 +137,7 @@ class LinUCB:
 
 def check_regression(exploration: Any, regularization: Any, sigma: Any) -> None:
     """Refuse invalid settings of a confidence bound by ridge regression."""
-    rules.validate_parameter("exploration", exploration, at_least=0)
-    rules.validate_parameter("regularization", regularization, above=0)
+    validation.validate_number("exploration", exploration, at_least=0)
+    validation.validate_number("regularization", regularization, above=0)
     if sigma is not None:
-        rules.validate_parameter("sigma", sigma, above=0)
+        validation.validate_number("sigma", sigma, above=0)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules, validation
+from posse import validation
 from posse.algorithms.algorithm import IDLE, ArrivedRewards, Problem
 from posse.algorithms.flooding import (
     Flooding,
@@ -324,9 +324,9 @@ class ReceivedIndex:
 
     def __post_init__(self) -> None:
         validation.validate_choice("index", self.index, ("published", "kl"))
-        rules.validate_parameter("level", self.level, above=0)
+        validation.validate_number("level", self.level, above=0)
         if self.sigma is not None:
-            rules.validate_parameter("sigma", self.sigma, above=0)
+            validation.validate_number("sigma", self.sigma, above=0)
             if self.index == "kl":
                 raise ValueError(
                     f"sigma has no effect with index 'kl', leave it out: got {self.sigma}"

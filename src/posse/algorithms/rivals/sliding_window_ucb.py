@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale
 from posse.policies import argmax
@@ -52,9 +52,9 @@ class SlidingWindowUCB(ForcedStart):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(
-            self, "window", rules.validate_whole_parameter("window", self.window, at_least=1)
+            self, "window", validation.validate_integer("window", self.window, at_least=1)
         )
-        rules.validate_parameter("exploration", self.exploration, above=0)
+        validation.validate_number("exploration", self.exploration, above=0)
 
     @classmethod
     def example(cls) -> Self:

@@ -151,13 +151,13 @@ def count_links_used(engine: Engine, runs: Any, horizon: int) -> Any:
     """Count the directed links in use in each round of each run: (rounds, R)."""
     network = engine.simulation.network
     shape = (horizon, len(runs))
-    if len(network.edges) == 0:
+    if network.n_links == 0:
         return np.zeros(shape, np.int64)
     directions = 1 if network.is_directed else 2
     if isinstance(network.dynamics, Gossip):
         return np.full(shape, directions)
     if isinstance(network.dynamics, LinkFailure):
-        n_links = len(network.edges)
+        n_links = network.n_links
         living = np.zeros(horizon * len(runs), np.int64)
         count_living(
             living, np.zeros(n_links + 1, np.uint32), np.zeros(n_links // 2 + 2, np.uint64),
@@ -165,6 +165,8 @@ def count_links_used(engine: Engine, runs: Any, horizon: int) -> Any:
             *engine.key,
         )  # fmt: skip
         return directions * living.reshape(shape)
+    if network.is_uniform:
+        return np.full(shape, 2 * network.n_links)
     # a static network uses every off-diagonal weight that is not 0
     weights = network.shares if network.is_directed else network.weights
     off_diagonal = (weights != 0).sum() - (weights.diagonal() != 0).sum()

@@ -344,7 +344,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
     if isinstance(algorithm, algorithms.PartialPooling):
         merge = "merge_pooling"
         store = 2 * simulation.bandit.n_arms + 1
-    elif isinstance(algorithm, algorithms.Isolated) or len(network.edges) == 0:
+    elif isinstance(algorithm, algorithms.Isolated) or network.n_links == 0:
         merge = "merge_nothing"  # no messages
     elif isinstance(algorithm, algorithms.Centralized):
         merge = "merge_nothing"
@@ -476,7 +476,7 @@ def _plan_baseline(simulation: Simulation) -> dict[str, Any]:
     algorithm.check_problem(simulation.build_problem(1))
     network = simulation.network
     staged = isinstance(algorithm, algorithms.DDUCB)
-    merge = MERGE_KERNELS[type(network.dynamics)] if len(network.edges) else "merge_nothing"
+    merge = MERGE_KERNELS[type(network.dynamics)] if network.n_links else "merge_nothing"
     if staged and algorithm.uses_chebyshev(network):
         merge = "merge_chebyshev"
     return {

@@ -109,7 +109,12 @@ def render_image(png: bytes, meaning: str) -> Html:
     # Inside the page, since a page is one file that may be mailed.
     source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     return render_element(
-        "div", Html(f'<img src="{source}" alt="{escape_text(meaning)}">'), class_="image"
+        "div",
+        Html(f'<img src="{source}" alt="{escape_text(meaning)}">'),
+        class_="image",
+        role="region",
+        aria_label=meaning,
+        tabindex="0",  # it scrolls on narrow screens, also by the keyboard
     )
 
 
