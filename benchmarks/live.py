@@ -420,8 +420,8 @@ def measure(folder: Path, pythons: dict[str, str], rounds: int, seconds: float) 
             line.stop()
     for each in taken.values():  # of neighbouring turns, in which the disk was as fast
         turns = zip(each["8 per_second"], each["viewed per_second"], strict=False)
-        bare = zip(each["8 per_second"], each["8 sqlite"], strict=False)
-        each["8 share"] = [pairs / pairs_bare for pairs, pairs_bare in bare]
+        beside_bare = zip(each["8 per_second"], each["8 sqlite"], strict=False)
+        each["8 share"] = [pairs / bare_pairs for pairs, bare_pairs in beside_bare]
         each["viewers"] = [100 * (1 - viewed / plain) for plain, viewed in turns]
     measured = {who: {k: median(v) for k, v in each.items() if v} for who, each in taken.items()}
     for who, python in pythons.items():
