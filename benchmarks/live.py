@@ -21,7 +21,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,6 +31,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 ARMS = [f"option-{k}" for k in range(5)]
 ORIGINS = 500
 MANY_ARMS = 17
+HELD_ORIGINS = 10_000
+HELD_ENTRIES = 3  # of each of them
 EXPERIMENTS = 20
 VIEWERS = 20
 CONTEXT: dict[str, Any] = {  # eight columns, with the intercept
@@ -69,8 +71,9 @@ TARGETS = (
     Target("node", "a node in its process, pairs/s"),
     Target("contexts", "8 columns of context, pairs/s as a share of those without", 0.5, 0.8),
     Target("contexts cpu", "the same of processor time", 0.5, 0.8),
-    Target("1 per_second", "1 client, pairs/s", 700, 1000),
+    Target("1 per_second", "1 client, pairs/s", 1000),
     Target("8 per_second", "8 clients, pairs/s", 1500, 3000),
+    Target("8 share", "8 clients, pairs as a share of bare SQLite's", 0.6, 0.7),
     Target("32 per_second", "32 clients, pairs/s", 2000, 4000),
     Target("1 p50_ms", "1 client, half of the pairs within, ms"),
     Target("8 p50_ms", "8 clients, half of the pairs within, ms"),
@@ -81,15 +84,18 @@ TARGETS = (
     Target("32 cpu_ms", "32 clients, processor time of a pair, ms"),
     Target("32 busy", "32 clients, what they take themselves, % of a core"),
     Target("steps cpu_ms", "reward and next decision in one, processor time, ms"),
-    Target("steps per_second", "8 clients, reward and next decision in one, /s", 2500, 4000),
+    Target("steps per_second", "8 clients, reward and next decision in one, /s", 3000, 4000),
     Target("rewards per_second", "rewards in batches of 100, /s", 15_000, 30_000),
     Target("viewed per_second", f"8 clients while {VIEWERS} pages are streamed to, pairs/s"),
     Target("viewed cpu_ms", f"8 clients, {VIEWERS} pages, processor time of a pair, ms"),
     Target("viewers", f"throughput that {VIEWERS} pages cost, %", 5, 2, at_most=True),
     Target("idle", "an agent at rest, % of a core"),
-    Target("memory", "resident memory of an agent, MB", 125, 85, at_most=True),
+    Target("memory", "resident memory of an agent, MB", 100, 85, at_most=True),
     Target("many memory", f"{EXPERIMENTS} experiments in an agent, MB", 120, 90, at_most=True),
     Target("many start", f"{EXPERIMENTS} experiments in an agent, start, s", 5, at_most=True),
+    Target("held entry", f"an entry of {MANY_ARMS} arms held, kB of memory", 1.5, at_most=True),
+    Target("held memory", f"{HELD_ORIGINS} origins held after a start, MB", 300, at_most=True),
+    Target("held start", f"{HELD_ORIGINS} origins, start, s", 10, at_most=True),
     Target(
         "bytes", f"one changed entry among {ORIGINS} origins, kB written", 10, at_most=True
     ),
@@ -262,64 +268,89 @@ def visitor(generator: random.Random) -> dict[str, object]:
     }
 
 
-def in_process(folder: Path, pairs: int) -> dict[str, float]:
-    """A node without HTTP: pairs a second, and the bytes that one changed entry writes."""
+def open_node(folder: Path, name: str, arms: Sequence[str]) -> Any:
+    """A node without HTTP and threads, whose neighbour b is played by the caller."""
     from posse import families
     from posse.live import Agent, Node, Store
-    from posse.live.exchange.messages import Entry, OriginsMessage
     from posse.live.experiment.experiment import LiveExperiment
     from posse.live.messaging.transport.memory import MemoryNetwork
+
+    agent = Agent(arms, families.Bernoulli(), seed=1)
+    store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
+    transport = MemoryNetwork([("a", "b")]).transport("a")
+    experiment = LiveExperiment("default", agent, store)
+    return Node("a", [experiment], store, transport, neighbours=["b"])
+
+
+def say_entries(node: Any, keys: Sequence[tuple[str, int]], seq: int) -> None:
+    """Let its neighbour tell a node the entries of some origins and incarnations."""
+    from posse.live.exchange.messages import Entry, OriginsMessage
     from posse.live.messaging.wire import Codec
 
-    def node(name: str, arms: Sequence[str]) -> Node:
-        agent = Agent(arms, families.Bernoulli(), seed=1)
-        store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
-        transport = MemoryNetwork([("a", "b")]).transport("a")
-        experiment = LiveExperiment("default", agent, store)
-        return Node("a", [experiment], store, transport, neighbours=["b"])
+    sums = (seq << 19, seq << 19, seq << 20, seq << 20)  # all, closed, their count, all
+    ledger = dict.fromkeys(node.agent.arm_names, sums)
+    entries = tuple(
+        replace(
+            Entry.from_ledger(key, (seq, seq, 1), ledger),
+            signature=os.urandom(471),  # as long as those with certificates are
+        )
+        for key in keys
+    )
+    message = OriginsMessage(node.agent.fingerprint, entries, (), False)
+    node.receive("b", Codec(OriginsMessage).encode(message))
 
-    one = node("pairs", ARMS)
+
+def in_process(folder: Path, pairs: int) -> dict[str, float]:
+    """A node without HTTP: pairs a second, and the bytes that one changed entry writes."""
+    one = open_node(folder, "pairs", ARMS)
     start = time.perf_counter()
     for number in range(pairs):
         one.reward(one.decide().id, float(number % 3 == 0))
     measured = {"node": pairs / (time.perf_counter() - start)}
     one.stop()
 
-    many = [f"option-{k}" for k in range(MANY_ARMS)]
-    one = node("entries", many)
-    fingerprint = one.agent.fingerprint
-    codec = Codec(OriginsMessage)
-
-    def say(origins: Sequence[int], seq: int) -> None:
-        evidence = dict.fromkeys(many, (seq << 19, seq << 20))
-        signature = os.urandom(471)  # as long as those with certificates are
-        entries = tuple(Entry(f"origin-{k:04d}", k + 1, seq, evidence, signature) for k in origins)
-        one.receive("b", codec.encode(OriginsMessage(fingerprint, entries, (), False)))
-
     def written() -> int:
         lines = Path("/proc/self/io").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("wchar")).split()[1])
 
+    one = open_node(folder, "entries", [f"option-{k}" for k in range(MANY_ARMS)])
+    keys = [(f"origin-{k:04d}", k + 1) for k in range(ORIGINS)]
     for first in range(0, ORIGINS, 50):
-        say(range(first, first + 50), 1)
-    assert f"'{many[0]}'" in repr(one.evidence()), "the entries were not taken in"
+        say_entries(one, keys[first : first + 50], 1)
+    assert "'option-0'" in repr(one.evidence()), "the entries were not taken in"
     sizes = []
     for seq in range(2, 12):
         before = written()
-        say([7], seq)
+        say_entries(one, keys[7:8], seq)
         sizes.append(written() - before)
     one.stop()
     measured["bytes"] = median(sizes) / 1e3
-    try:
-        return measured | of_contexts(folder, pairs)
-    except (AttributeError, TypeError):  # another checkout, which knows none
-        return measured
+    return measured | of_contexts(folder, pairs)
 
 
-def of_python(python: str, folder: Path, pairs: int) -> dict[str, float]:
+def hold_entries(folder: Path) -> dict[str, float]:
+    """Memory of an entry in a node that has heard very many, or of a node that starts with them."""
+    arms = [f"option-{k}" for k in range(MANY_ARMS)]
+    if (folder / "held.db").exists():
+        start = time.perf_counter()
+        open_node(folder, "held", arms).stop()
+        return {"held start": time.perf_counter() - start, "held memory": memory(os.getpid())}
+    one = open_node(folder, "held", arms)
+    before = memory(os.getpid())
+    for k in range(HELD_ORIGINS // 100):
+        origins = [f"origin-{n:05d}" for n in range(100 * k, 100 * k + 100)]
+        for incarnation in range(1, 1 + HELD_ENTRIES):
+            say_entries(one, [(origin, incarnation) for origin in origins], 1)
+    held = len(one.agent.exchange.replica.entries)
+    assert held == HELD_ORIGINS * HELD_ENTRIES, f"{held} entries were taken in"
+    one.stop()
+    return {"held entry": 1e3 * (memory(os.getpid()) - before) / held}
+
+
+def of_python(python: str, folder: Path, *options: str) -> dict[str, float]:
     """The same in a process of this environment or another."""
-    folder.mkdir()
-    command = [python, __file__, "--in-process", str(folder), "--pairs", str(pairs)]
+    folder.mkdir(exist_ok=True)
+    command = [python, __file__, "--in-process", str(folder), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         print(f"({python}: {done.stderr.strip().splitlines()[-1]})", file=sys.stderr)
@@ -364,6 +395,7 @@ def measure(folder: Path, pythons: dict[str, str], rounds: int, seconds: float) 
                     for who, line in lines.items():
                         if round_:  # the first warms up
                             taken[who]["sqlite"].append(sqlite_rate)
+                            taken[who][f"{name} sqlite"].append(sqlite_rate)
                         if (who, name) in refused:
                             continue
                         used = seconds_used(line.asked)
@@ -388,10 +420,15 @@ def measure(folder: Path, pythons: dict[str, str], rounds: int, seconds: float) 
             line.stop()
     for each in taken.values():  # of neighbouring turns, in which the disk was as fast
         turns = zip(each["8 per_second"], each["viewed per_second"], strict=False)
+        beside_bare = zip(each["8 per_second"], each["8 sqlite"], strict=False)
+        each["8 share"] = [pairs / bare_pairs for pairs, bare_pairs in beside_bare]
         each["viewers"] = [100 * (1 - viewed / plain) for plain, viewed in turns]
     measured = {who: {k: median(v) for k, v in each.items() if v} for who, each in taken.items()}
     for who, python in pythons.items():
-        measured[who] |= of_python(python, folder / f"{who}-node", int(400 * seconds))
+        pairs = str(int(400 * seconds))
+        measured[who] |= of_python(python, folder / f"{who}-node", "--pairs", pairs)
+        for _ in ("told", "restarted"):
+            measured[who] |= of_python(python, folder / f"{who}-held", "--hold")
         measured[who] |= many_experiments(folder / f"{who}-many", python)
     return measured
 
@@ -407,7 +444,7 @@ def show(measured: dict[str, dict]) -> None:
         bounds = [f"{b:g}" if b is not None else "" for b in (target.must, target.stretch)]
         ratio = f"{value / beside[target.key]:6.2f}" if beside.get(target.key) else ""
         print(
-            f"{target.says:52} {bounds[0]:>7} {bounds[1]:>7} {value:9.1f}  "
+            f"{target.says:52} {bounds[0]:>7} {bounds[1]:>7} {value:9.{2 if value < 10 else 1}f}  "
             f"{target.verdict(value):8} {ratio}"
         )
 
@@ -422,9 +459,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("results/bench-live.json"))
     parser.add_argument("--in-process", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--pairs", type=int, default=1000, help=argparse.SUPPRESS)
+    parser.add_argument("--hold", action="store_true", help=argparse.SUPPRESS)
     a = parser.parse_args()
     if a.in_process:
-        print(json.dumps(in_process(a.in_process, a.pairs)))
+        measured = hold_entries(a.in_process) if a.hold else in_process(a.in_process, a.pairs)
+        print(json.dumps(measured))
         return
     rounds, seconds = (2, 1.0) if a.quick else (a.rounds, a.seconds)
     pythons = {"this": sys.executable} | ({"beside": a.beside} if a.beside else {})

@@ -197,7 +197,10 @@ class Agent:
 
         visits: features; visitors: ids, None for those without.
         """
-        subsets = [self._find_subset(allowed) for allowed in allowed_sets]
+        every = self._find_subset(None)  # once: most requests of a batch allow all arms
+        subsets = [
+            every if allowed is None else self._find_subset(allowed) for allowed in allowed_sets
+        ]
         visitors = visitors or [None] * len(subsets)
         for visitor in visitors:
             if visitor is not None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from posse.contexts import Features
 from posse.live.agent import Agent, Choice
 from posse.live.controls import Controls
@@ -34,6 +36,7 @@ from posse.live.store import (
     Unknown,
     pack_probabilities,
 )
+from posse.randomness import FloatArray
 
 CONTROLS = "controls"  # the name of a durable record in the store
 INACTIVE = {"assumed": None, "inactive": True}  # fields of a decision that is not shown yet
@@ -64,6 +67,7 @@ class DecisionBook:
         self._participant = EvidenceParticipant(agent, self._lock, reward_window)
         self._swept = False  # whether rewards that waited for a window are seen to without one
         store.attach_participant(self._participant)
+        self._packed = np.empty(0), b""  # the last propensities, as they are stored
         self._offers = ArmLists(store.read_record(ARMS))
         self._store_arms(agent.arm_names)
         self._offers.use_arms(agent.arm_names)
@@ -188,7 +192,7 @@ class DecisionBook:
         """Return the allowed arms, their propensities, context and visitor as they are stored."""
         offer: dict[str, Any] = {
             "allowed": self._offers.encode_allowed(choice.allowed),
-            "probabilities": pack_probabilities(choice.probabilities),
+            "probabilities": self._pack_probabilities(choice.probabilities),
             "visitor": visitor,
         }
         if bucket is not None:
@@ -196,6 +200,12 @@ class DecisionBook:
         if visit is not None and context is not None:
             offer |= {"context": serialize_context(context), "features": visit}
         return offer
+
+    def _pack_probabilities(self, probabilities: FloatArray) -> bytes:
+        """Pack propensities, (K,), once for all decisions of a belief: they share an array."""
+        if probabilities is not self._packed[0]:
+            self._packed = probabilities, pack_probabilities(probabilities)
+        return self._packed[1]
 
     @property
     def _has_holdout(self) -> bool:

@@ -16,7 +16,9 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-TRANSPORT_EXTENSION = "posse.transport"  # in scope["extensions"]: the transport of the connection
+# in scope["extensions"]: the transport of the connection, and a function that sends a whole answer
+TRANSPORT_EXTENSION = "posse.transport"
+WHOLE_EXTENSION = "posse.whole"
 
 MAX_BODY_BYTES = 1_000_000  # the largest body
 TOO_LARGE = f"the body is larger than {MAX_BODY_BYTES} bytes: send less at once"

@@ -13,6 +13,7 @@ from posse.live.http import request_bodies as bodies
 from posse.live.http import responses as answers
 from posse.live.http.access_control import (
     TRANSPORT_EXTENSION,
+    WHOLE_EXTENSION,
     AccessControl,
     Receive,
     Scope,
@@ -116,7 +117,10 @@ class AgentApp:
                 answer = flag_error_response(part, error, *explained)
             else:
                 answer = answers.error_response(*explained)
-        await send_response(send, answer, head_only=head_only)
+        send_whole = scope.get("extensions", {}).get(WHOLE_EXTENSION)
+        plain = answer.status == 200 and not (answer.headers or allowed_origin)
+        if not (plain and send_whole is not None and send_whole(answer)):
+            await send_response(send, answer, head_only=head_only)
         if waits is not None:
             waits.add(perf_counter() - began)
 

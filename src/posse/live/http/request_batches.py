@@ -183,13 +183,12 @@ class RequestBatcher:
     def _count_batch(
         self, rewarding: Sequence[BatchRequest], deciding: Sequence[BatchRequest]
     ) -> None:
-        for request in rewarding:
-            request.experiment.count_rewards(request.outcomes)
-        for request in deciding:
-            request.experiment.count_decisions(request.new_decisions)
-            decisions_by_arm = self._traffic.decisions_by_arm[request.experiment.name]
-            for decision in request.new_decisions:
-                decisions_by_arm[decision.arm] += 1
+        for experiment, requests in _group_by_experiment(rewarding):
+            experiment.count_rewards([o for request in requests for o in request.outcomes])
+        for experiment, requests in _group_by_experiment(deciding):
+            new = [decision for request in requests for decision in request.new_decisions]
+            experiment.count_decisions(new)
+            self._traffic.decisions_by_arm[experiment.name].update(d.arm for d in new)
 
 
 def _must_reach_disk(request: BatchRequest) -> bool:

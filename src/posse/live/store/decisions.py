@@ -24,6 +24,7 @@ from posse.live.store.records import (
     SupersededReward,
     Transition,
     Unknown,
+    copy_decision,
     validate_number,
     validate_text,
 )
@@ -99,7 +100,7 @@ def unpack_probabilities(data: bytes) -> list[float]:
 # the columns are the fields of a record, except its features
 FIELDS = tuple(field.name for field in fields(DecisionRecord) if field.name != "features")
 COLUMNS = ", ".join(FIELDS)
-_FLAGS = tuple(map(FIELDS.index, ("silent", "superseded", "inactive", "cancelled")))
+_FLAGS = ("silent", "superseded", "inactive", "cancelled")
 INSERT = (
     "INSERT INTO decision (experiment, id, arm, probability, time, assumed, incarnation, allowed, "
     "probabilities, context, log_odds, visitor, inactive, uplift) "
@@ -200,7 +201,7 @@ class DecisionTable:
                         if decision.inactive:  # a reward shows that its arm was played
                             self._participant.check_reward(reward)
                             decision = self._activate(row, decision)
-                        now = replace(decision, reward=reward, settled=time)
+                        now = copy_decision(decision, reward=reward, settled=time)
                         closed = time if self._participant.settle_reward(now) else None
                     except ValueError as refused:
                         outcomes.append(refused)
@@ -385,10 +386,12 @@ def validate_decision(decision: DecisionRecord) -> None:
 
 def decode_row(columns: Sequence[Any]) -> DecisionRecord:
     """Build a decision from the COLUMNS of a row."""
-    values = list(columns)
-    for place in _FLAGS:  # SQLite has no booleans
-        values[place] = bool(values[place])
-    return DecisionRecord(*values)
+    record = object.__new__(DecisionRecord)  # as in `copy_decision`
+    values = record.__dict__
+    values.update(zip(FIELDS, columns, strict=True))
+    for name in _FLAGS:  # SQLite has no booleans
+        values[name] = bool(values[name])
+    return record
 
 
 @cache
