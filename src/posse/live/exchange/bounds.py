@@ -143,15 +143,13 @@ class Bounds:
         """Count the open decisions of a row, in quanta."""
         return values[-1] - values[2 * self.closed] if self.closed else 0
 
-    def check_observation(
-        self, arm: str, statistic: Sequence[int], number: type = int
-    ) -> tuple[int, ...]:
+    def check_observation(self, arm: str, statistic: Sequence[int]) -> tuple[int, ...]:
         """Return a validated observation: a pull, or a part of one counted before."""
         values = tuple(statistic)
         if not (
             is_name(arm)
             and len(values) == len(self.per_pull)
-            and {int, number}.issuperset(map(type, values))
+            and {int}.issuperset(map(type, values))
             and max(map(abs, values)) <= LARGEST_SUM
             and (self.allow(values) or self._is_late(values) or self._is_taken_back(values))
         ):

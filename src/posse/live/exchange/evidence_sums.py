@@ -17,6 +17,16 @@ LARGEST = 2**63 - 1  # what the wire can carry
 LARGEST_SUM = 2**62  # of evidence
 
 
+def add_row(ledger: Ledger, arm: str, values: Sequence[int]) -> None:
+    """Add to one arm of a ledger, in place."""
+    mine = ledger.get(arm)
+    row = tuple(values) if mine is None else tuple(map(operator.add, mine, values))
+    if any(row):
+        ledger[arm] = row
+    else:
+        ledger.pop(arm, None)
+
+
 def plus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
     """The sum, arm by arm."""
     total = {arm: tuple(values) for arm, values in one.items()}
@@ -70,7 +80,7 @@ def is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME
 
 
-def is_ledger(value: object, dimension: int, number: type = int) -> bool:
+def is_ledger(value: object, dimension: int) -> bool:
     """Whether it maps few enough arm names to so many numbers that the wire can carry."""
     return (
         isinstance(value, Mapping)
@@ -79,7 +89,7 @@ def is_ledger(value: object, dimension: int, number: type = int) -> bool:
         and all(
             isinstance(numbers, tuple | list)
             and len(numbers) == dimension
-            and {int, number}.issuperset(map(type, numbers))
+            and all(type(number) is int for number in numbers)
             and max(map(abs, numbers)) <= LARGEST
             for numbers in value.values()
         )

@@ -29,7 +29,7 @@ from posse.live.exchange.compaction import Compaction
 from posse.live.exchange.digests import Neighbour, Page, Sender, page_of_origin
 from posse.live.exchange.evidence_sums import PER_UNIT, Ledger, plus
 from posse.live.exchange.half_life import AHEAD, Epochs
-from posse.live.exchange.interface import NeighbourStatus, Outgoing
+from posse.live.exchange.interface import Exchange, NeighbourStatus, Outgoing
 from posse.live.exchange.messages import BASE, Entry, Holding, OriginsMessage
 from posse.live.exchange.origin_validation import (
     LARGEST_ENTRY,
@@ -62,7 +62,7 @@ OVERRULED = (
 )
 
 
-class Origins:
+class Origins(Exchange):
     """The exchange of exact evidence, entry by entry and neighbour by neighbour."""
 
     def __init__(

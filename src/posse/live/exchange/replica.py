@@ -10,13 +10,12 @@ reads them by their age, and nobody but the origin rewrites them.
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from posse.live.exchange.evidence_sums import Ledger, minus, negative, plus
+from posse.live.exchange.evidence_sums import Ledger, add_row, minus, negative, plus
 from posse.live.exchange.messages import BASE, NO_VERSION, Entry, Key, Version, pack_numbers
 
 PREFIX = "entry "  # of the names of durable parts
@@ -81,13 +80,7 @@ class Replica:
 
     def count(self, arm: str, values: Sequence[int], epoch: int) -> None:
         """Add own evidence to the sum before its entry is written; every reward comes here."""
-        totals = self.totals.setdefault(epoch, {})
-        held = totals.get(arm)
-        row = tuple(values) if held is None else tuple(map(operator.add, held, values))
-        if any(row):
-            totals[arm] = row
-        else:
-            totals.pop(arm, None)
+        add_row(self.totals.setdefault(epoch, {}), arm, values)
         self.revision += 1
 
     def add(self, change: Mapping[str, Sequence[int]], epoch: int) -> None:
