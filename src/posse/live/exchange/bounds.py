@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import combinations_with_replacement
 from operator import neg
 
 from posse.live.exchange.evidence_sums import LARGEST_SUM, PER_UNIT, is_name
@@ -90,25 +91,17 @@ class Bounds:
         if any(value < 0 for value in diagonal):
             return False
         diagonal = [value + slack for value in diagonal]
-        return all(sums[at] ** 2 <= diagonal[i] * diagonal[j] for at, i, j in self._off_diagonal)
+        return all(sums[at] ** 2 <= diagonal[i] * diagonal[j] for at, i, j in self._gram)
 
     @cached_property
-    def _off_diagonal(self) -> tuple[tuple[int, int, int], ...]:
-        """The place among the sums, row and column of all Gram entries above the diagonal."""
-        d = self.features
-        places = []
-        at = self.closed - d * (d + 1) // 2
-        for i in range(d):
-            places += [(at + j - i, i, j) for j in range(i + 1, d)]
-            at += d - i
-        return tuple(places)
+    def _gram(self) -> tuple[tuple[int, int, int], ...]:
+        """The place among the sums, row and column of all entries of the Gram matrix."""
+        pairs = list(combinations_with_replacement(range(self.features), 2))
+        return tuple((self.closed - len(pairs) + n, *pair) for n, pair in enumerate(pairs))
 
     @cached_property
     def _diagonal(self) -> tuple[int, ...]:
-        """The places of its diagonal."""
-        d = self.features
-        first = self.closed - d * (d + 1) // 2
-        return tuple(first + i * d - i * (i - 1) // 2 for i in range(d))
+        return tuple(at for at, i, j in self._gram if i == j)
 
     def clip_values(self, values: Sequence[int], pull: bool = False) -> tuple[int, ...]:
         """Return the nearest values that their counts allow: rounding may lead a little beyond.

@@ -93,7 +93,8 @@ class Compaction:
         finished = [entry for entry in finished if self._may_fold(entry, neighbours, now)]
         key = self.own.identity, BASE
         if finished and self._is_largest(key, self.replica.version(key), neighbours, now):
-            self._write_base(self.replica.entries.get(key), finished)
+            nothing = Entry.from_ledger(key, NO_VERSION, {})
+            self._write_base(self.replica.entries.get(key, nothing), finished)
 
     def _unfolded(self) -> list[Entry]:
         """Return the own entries beside the base and the present incarnation."""
@@ -173,10 +174,10 @@ class Compaction:
         held = [neighbour.holds.get(key, NO_VERSION) for neighbour in heard]
         return bool(held) and max(held) == version
 
-    def _write_base(self, base: Entry | None, entries: list[Entry]) -> None:
+    def _write_base(self, base: Entry, entries: list[Entry]) -> None:
         epoch = self.epochs.epoch if self.epochs.fading else 0
         names = [entry.incarnation for entry in entries]
-        total = self._read_in(base, epoch) if base is not None else {}
+        total = self._read_in(base, epoch)
         for entry in entries:
             rows = self._read_in(entry, epoch).items()
             closed = {
@@ -184,10 +185,10 @@ class Compaction:
                 for name, row in rows
             }
             total = plus(total, closed)
-        covers = (*(base.covers if base is not None else ()), *names)[-MOST_NAMES:]
-        (made, seq, _) = base.version if base is not None else NO_VERSION
+        covers = (*base.covers, *names)[-MOST_NAMES:]
+        (made, seq, _) = base.version
         version = made + len(names), seq + 1, self.draw(NONCE_BITS)
-        folded = Entry.from_ledger((self.own.identity, BASE), version, total, epoch, covers)
+        folded = Entry.from_ledger(base.key, version, total, epoch, covers)
         largest = max((abs(value) for row in total.values() for value in row), default=0)
         if len(total) > MOST_ARMS or folded.size() > LARGEST_ENTRY or largest > LARGEST_SUM:
             return  # a message could not carry it

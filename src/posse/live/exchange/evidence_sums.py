@@ -80,6 +80,11 @@ def is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME
 
 
+def is_list(value: object, most: int, check: Callable[[object], bool]) -> bool:
+    """Whether it is a tuple or list of at most so many items that all pass a check."""
+    return isinstance(value, tuple | list) and len(value) <= most and all(map(check, value))
+
+
 def is_ledger(value: object, dimension: int) -> bool:
     """Whether it maps few enough arm names to so many numbers that the wire can carry."""
     return (

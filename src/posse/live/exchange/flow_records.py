@@ -7,7 +7,7 @@ what this process sent since: both had started by then, so only the later one ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -178,18 +178,16 @@ class FlowRecords:
 
     def state(self) -> dict[str, Any]:
         """Return every record, a durable part each."""
-        return self._write(self.by_identity)
+        self.changed.update(self.by_identity)
+        return self.changes()
 
     def changes(self) -> dict[str, Any]:
         """Return the records that changed since they were last written."""
-        return self._write(self.changed)
-
-    def _write(self, identities: Iterable[str]) -> dict[str, Any]:
-        records = {identity: self.by_identity[identity] for identity in identities}
+        records = [(identity, self.by_identity[identity]) for identity in self.changed]
         self.changed.clear()
         return {
             RECORD_PREFIX + identity: [identity, r.name, r.version, plain(r.flow), r.rank]
-            for identity, r in records.items()
+            for identity, r in records
         }
 
     @classmethod

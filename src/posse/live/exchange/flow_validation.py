@@ -14,6 +14,7 @@ from posse.live.exchange.evidence_sums import (
     MOST_ARMS,
     PER_UNIT,
     is_ledger,
+    is_list,
     is_name,
     is_whole,
 )
@@ -60,9 +61,7 @@ class FlowChecks:
             and isinstance(message.active, bool)
             and is_ledger(message.flow, self.bounds.dimension)
             and is_ledger(message.level, self.bounds.dimension)
-            and isinstance(message.known, tuple | list)
-            and len(message.known) <= MOST_KNOWN
-            and all(map(is_name, message.known))
+            and is_list(message.known, MOST_KNOWN, is_name)
         )
 
     def is_possible(self, ledger: Mapping[str, Sequence[int]], margin: int = 1) -> bool:

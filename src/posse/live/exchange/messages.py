@@ -93,17 +93,8 @@ class Entry:
 
 def signed_bytes(fingerprint: str, entry: Entry, network: str = "") -> bytes:
     """Return the bytes that an origin signs: all of an entry, and where it is valid."""
-    content = [
-        network,
-        fingerprint,
-        entry.origin,
-        entry.incarnation,
-        entry.version,
-        entry.epoch,
-        entry.covers,
-        entry.arms,
-        entry.numbers.hex(),
-    ]
+    where = [network, fingerprint, entry.origin, entry.incarnation]
+    content = [*where, entry.version, entry.epoch, entry.covers, entry.arms, entry.numbers.hex()]
     return json.dumps(content, separators=(",", ":")).encode()
 
 

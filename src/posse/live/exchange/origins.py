@@ -35,7 +35,6 @@ from posse.live.exchange.origin_validation import (
     LARGEST_ENTRY,
     Examined,
     Examiner,
-    OriginChecks,
     Quotas,
     RateCap,
     Sign,
@@ -98,9 +97,10 @@ class Origins(Exchange):
             raise ValueError("side rows do not fade: half_life must be None")
         self._bounds = Bounds(tuple(bounds), closed, half_life is not None, features, side)
         self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
-        checks = OriginChecks(fingerprint, self._bounds, most_entries)
-        self._examiner = Examiner(checks, verify, network, self._is_news, draw)
-        self.sender = Sender(sign, network, digest_every, batch)
+        self._examiner = Examiner(
+            *(fingerprint, self._bounds, most_entries), verify, network, self._is_news, draw
+        )
+        self.sender = Sender(fingerprint, network, sign, digest_every, batch)
         self._quotas = Quotas(most_entries, rate_cap, half_life is not None)
         self._most_entries = most_entries
         self._draw = draw
@@ -185,12 +185,13 @@ class Origins(Exchange):
 
     def own(self) -> Ledger:
         """The sum over own incarnations, with what waits for the rest to end."""
-        return self._sum_of(self.identity)
+        return self._read_totals(self._totals_of(self.identity))
 
     def by_origin(self) -> dict[str, Ledger]:
         """The evidence of each origin, over its incarnations."""
         self._own.write()
-        return {origin: self._sum_of(origin) for origin in list(self.replica.origins())}
+        origins = list(self.replica.origins())
+        return {origin: self._read_totals(self._totals_of(origin)) for origin in origins}
 
     def pulls_by_origin(self) -> dict[str, int]:
         """The pulls of each origin that count here, for what they are worth now."""
@@ -202,15 +203,14 @@ class Origins(Exchange):
         worth = sum(entry.pulls() * self._epochs.worth(entry.epoch) for entry in entries)
         return round(worth / PER_UNIT)
 
-    def _sum_of(self, origin: str) -> Ledger:
-        return self._read_totals(self._totals_of(origin))
-
     def _totals_of(self, origin: str) -> dict[int, Ledger]:
         """Return the sums of an origin, by epoch."""
         self._own.write()
-        totals = self._own.waiting_totals() if origin == self.identity else {}
-        for entry in self.replica.of_origin(origin):
-            totals[entry.epoch] = plus(totals.get(entry.epoch, {}), entry.ledger())
+        ledgers = self._own.waiting_ledgers() if origin == self.identity else []
+        ledgers += [(entry.epoch, entry.ledger()) for entry in self.replica.of_origin(origin)]
+        totals: dict[int, Ledger] = {}
+        for epoch, ledger in ledgers:
+            totals[epoch] = plus(totals.get(epoch, {}), ledger)
         return totals
 
     def _read_totals(self, totals: Mapping[int, Ledger]) -> Ledger:
@@ -279,13 +279,8 @@ class Origins(Exchange):
                 self.rested_alone = not all(map(self._has_answered, self._neighbours.values()))
                 self._own.end_rest()
         self._own.write()
-        return self.sender.make_messages(
-            self.replica,
-            self.fingerprint,
-            self._neighbours,
-            self.identity,
-            self._question if self._own.resting else 0,
-        )
+        question = self._question if self._own.resting else 0
+        return self.sender.make_messages(self.replica, self._neighbours, self.identity, question)
 
     def _has_rested(self) -> bool:
         """Whether neighbours were asked what they hold of this agent, and all of it is here."""
@@ -422,9 +417,6 @@ class Origins(Exchange):
 
     def rollback(self) -> None:
         """Return to the last commit: nothing that came later was sent."""
-        self._own.write()
-        self._own.take_back_waiting()
-        self.replica.rollback()
         self._own.rollback(self._saved)
         self._connect_all(self._saved["neighbours"])
         self._written = self._saved

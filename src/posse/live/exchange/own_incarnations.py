@@ -28,7 +28,6 @@ from posse.live.exchange.evidence_sums import (
     from_plain,
     negative,
     plain,
-    plus,
 )
 from posse.live.exchange.half_life import Epochs, shift_ledger
 from posse.live.exchange.messages import Entry, row_size
@@ -53,18 +52,16 @@ class Sums:
         """Whether a message can carry it with this: there may be many arms, and large sums."""
         row = self.rows.get(arm)
         if row is None:
-            return len(self.rows) < MOST_ARMS and self.size <= largest
+            return self.has_room_for(1, largest)
         # kept short: every reward comes here
         for mine, value in zip(row, values, strict=True):
             if not -LARGEST_SUM <= mine + value <= LARGEST_SUM:
                 return False
         return True
 
-    def has_room_for(self, names: Sequence[str], values: Sequence[int], largest: int) -> bool:
-        """Whether a message can carry rows of these names with this."""
-        n_new = sum(name not in self.rows for name in names)
-        room = len(self.rows) + n_new <= MOST_ARMS
-        return room and all(self.has_room(name, values, largest) for name in names)
+    def has_room_for(self, n_new: int, largest: int) -> bool:
+        """Whether a message can carry it with so many rows more."""
+        return len(self.rows) + n_new <= MOST_ARMS and self.size <= largest
 
     def add(self, arm: str, values: Sequence[int]) -> None:
         """Add to an arm."""
@@ -127,11 +124,13 @@ class OwnIncarnations:
         """Return the present incarnation; one is drawn if there is none."""
         while not self.present:
             drawn = 1 + self._draw(INCARNATION_BITS)
-            if self._is_known(drawn):  # only where a test repeats its random numbers
+            key = self.identity, drawn
+            held = key in self._replica.entries or self._replica.is_covered(key)
+            if held or drawn in self._writable:  # only where a test repeats its random numbers
                 continue
             self.present = drawn
             self._begun_here.add(drawn)
-            self._writable[self.present] = OwnEntry(self._epochs.epoch)
+            self._writable[drawn] = OwnEntry(self._epochs.epoch)
         return self.present
 
     def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
@@ -141,23 +140,16 @@ class OwnIncarnations:
         reserved now, in a new incarnation if a message could not carry more arms, or larger sums:
         later nothing can be refused for lack of room.
         """
+        names = (arm, *side_rows)
         entry = self._entry(self.incarnation())
-        row = [0] * self._bounds.dimension
+        new = [name for name in names if name not in entry.rows]
         payable = (entry.made + 1) * self._bounds.largest <= LARGEST_SUM
-        # kept short where there are none: every decision comes here
-        room = (
-            entry.has_room_for((arm, *side_rows), row, self._largest_entry)
-            if side_rows
-            else entry.has_room(arm, row, self._largest_entry)
-        )
-        if not (payable and room):
+        if not payable or (new and not entry.has_room_for(len(new), self._largest_entry)):
             self.present = 0
             entry = self._entry(self.incarnation())
-        if arm not in entry.rows:
-            entry.add(arm, row)
-        for name in side_rows:
-            if name not in entry.rows:
-                entry.add(name, row)
+            new = list(names)
+        for name in new:
+            entry.add(name, [0] * self._bounds.dimension)
         # Written with the next evidence: a version counts only when a neighbour is told of it.
         entry.made += 1
         return self.present
@@ -271,24 +263,20 @@ class OwnIncarnations:
         self._read_parts(parts)
 
     def rollback(self, parts: Mapping[str, Any]) -> None:
-        """Return to what is on disk, after the replica has; in the same process."""
+        """Return to what is on disk, with the replica; in the same process."""
+        self.write()
+        for waiting in self._waiting.values():
+            self._take_back(waiting)
+        self._replica.rollback()
         self._read_parts(parts)
         # A commit may fail in the tick that ends the rest: then what waited waits on.
         self.resting = self.resting or bool(self._waiting)
         if self.present not in self._writable:
             self.present = 0
 
-    def waiting_totals(self) -> dict[int, Ledger]:
-        """Return the sums that wait, by epoch."""
-        totals: dict[int, Ledger] = {}
-        for sums in self._waiting.values():
-            totals[sums.epoch] = plus(totals.get(sums.epoch, {}), sums.ledger())
-        return totals
-
-    def take_back_waiting(self) -> None:
-        """Take all that waits out of the total, before a rollback."""
-        for sums in self._waiting.values():
-            self._take_back(sums)
+    def waiting_ledgers(self) -> list[tuple[int, Ledger]]:
+        """Return the sums that wait, each with its epoch."""
+        return [(sums.epoch, sums.ledger()) for sums in self._waiting.values()]
 
     def _read_parts(self, parts: Mapping[str, Any]) -> None:
         self._changed = {}
@@ -304,11 +292,6 @@ class OwnIncarnations:
         if self.resting and number not in self._begun_here:
             return self._waiting.setdefault(number, Sums(self._epochs.epoch))
         return self._entry(number)
-
-    def _is_known(self, number: int) -> bool:
-        key = self.identity, number
-        known = number in self._writable or key in self._replica.entries
-        return known or self._replica.is_covered(key)
 
     def _entry(self, number: int) -> OwnEntry:
         """Return the entry of an incarnation, read from the replica when it is first needed."""

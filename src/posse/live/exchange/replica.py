@@ -117,16 +117,12 @@ class Replica:
     def rollback(self) -> None:
         """Hold again what is on disk; the sum must be that of the entries."""
         for key, before in self._committed.items():
-            now = self.entries.get(key)
-            self._replace_in_totals(now, before)
             if before is not None:
-                self._put(before, now)
-            elif now is not None:
-                self._remove(now)
+                self.keep(before)
+                continue
+            self.drop([self.entries[key]] if key in self.entries else [])
             if key[1] == BASE:
                 self._covered.pop(key[0], None)
-                if before is not None:
-                    self._covered[key[0]] = frozenset(before.covers)
         self._committed = {}
         self._changed.clear()
 
