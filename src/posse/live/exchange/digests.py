@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from posse.live.exchange.evidence_sums import LARGEST
 from posse.live.exchange.interface import Outgoing
 from posse.live.exchange.messages import (
     END,
     FIRST,
+    LARGEST_ENTRY,
+    LARGEST_MESSAGE,
     NO_VERSION,
     Entry,
     Holding,
@@ -26,32 +27,10 @@ from posse.live.exchange.messages import (
     signed_bytes,
     wire_size,
 )
-from posse.live.exchange.origin_validation import LARGEST_ENTRY, Sign
+from posse.live.exchange.origin_validation import Sign
 from posse.live.exchange.replica import Replica
 
 T = TypeVar("T")
-
-LARGEST_MESSAGE = 900_000  # bytes
-
-
-@dataclass(frozen=True)
-class Page:
-    """All that is held from one key up to, but without, another."""
-
-    holds: tuple[Holding, ...] = ()
-    first: Key = FIRST
-    last: Key = END
-
-    @property
-    def size(self) -> int:
-        """The most bytes it takes on the wire."""
-        return sum(map(holding_bytes, self.holds))
-
-
-def page_of_origin(replica: Replica, origin: str) -> Page:
-    """Return all that is held of one origin: its answer when it asks after a start."""
-    holds = tuple(entry.holding for entry in replica.of_origin(origin))
-    return Page(holds, (origin, 0), (origin, LARGEST))
 
 
 def holding_bytes(holding: Holding) -> int:
@@ -98,23 +77,17 @@ class Neighbour:
             first = message.first
             last = message.last
             # replaced, not merged: after a restored disk it holds less than it acknowledged
-            if (first, last) == (FIRST, END):
-                self.holds = {}
-            else:
-                held = self.holds.items()
-                self.holds = {key: v for key, v in held if not is_within(key, first, last)}
+            held = self.holds.items()
+            self.holds = {key: v for key, v in held if not is_within(key, first, last)}
             if first <= self.shown_up_to:
                 self.shown_all = self.shown_all or last == END
                 self.shown_up_to = FIRST if last == END else max(last, self.shown_up_to)
-        for origin, incarnation, *numbers in message.holds:
-            (made, seq, nonce) = numbers
+        for origin, incarnation, made, seq, nonce in message.holds:
             key = origin, incarnation
             if key in self.holds or len(self.holds) < most:
-                mine = replica.entries.get(key)
                 version = made, seq, nonce
-                # one tuple for the same version: there are many
-                same = mine is not None and mine.version == version
-                self.note(key, mine.version if mine is not None and same else version)
+                mine = replica.version(key)
+                self.note(key, mine if mine == version else version)  # one tuple: there are many
         if message.complete:
             within = (e.key for e in self.lacking(replica.entries))
             self.owed |= {key for key in within if is_within(key, message.first, message.last)}
@@ -146,16 +119,19 @@ class Sender:
         outgoing: Outgoing = []
         digest_due = self.ticks % self.digest_every == 0 or self._next_page != FIRST
         self.ticks += 1
-        page = self._turn_page(replica) if digest_due else Page()
+        first = self._next_page
+        holds = self._turn_page(replica) if digest_due else ()
+        page = holds, digest_due, first, self._next_page
+        room = LARGEST_MESSAGE - sum(map(holding_bytes, holds))
         for name, neighbour in neighbours.items():
             batch = self._next_batch(neighbour.lacking(replica.entries))
             signed = (self._sign_entry(replica, identity, entry) for entry in batch)
-            entries = _fitting(signed, Entry.size, LARGEST_MESSAGE - page.size)
+            entries = _fitting(signed, Entry.size, room)
             neighbour.owed -= {entry.key for entry in entries}
             asks = (identity, question) if question and not neighbour.answered else ("", 0)
             if entries or digest_due or asks[1]:
-                shown = (page.holds, digest_due, page.first, page.last, asks)
-                outgoing.append((name, OriginsMessage(self.fingerprint, entries, *shown)))
+                message = OriginsMessage(self.fingerprint, entries, *page, asks)
+                outgoing.append((name, message))
         return outgoing
 
     def _next_batch(self, lacking: list[Entry]) -> list[Entry]:
@@ -163,15 +139,14 @@ class Sender:
         first = self.ticks * self.batch % max(1, len(lacking))
         return (lacking[first:] + lacking[:first])[: self.batch]
 
-    def _turn_page(self, replica: Replica) -> Page:
+    def _turn_page(self, replica: Replica) -> tuple[Holding, ...]:
         """Return the next page of the digest, as much as fits into a message."""
         order = replica.order()
-        first = self._next_page
-        at = bisect.bisect_left(order, first)
+        at = bisect.bisect_left(order, self._next_page)
         holdings = (replica.entries[key].holding for key in order[at:])
         holds = _fitting(holdings, holding_bytes, LARGEST_MESSAGE - LARGEST_ENTRY)
         self._next_page = order[at + len(holds)] if at + len(holds) < len(order) else END
-        return Page(holds, first, self._next_page)
+        return holds
 
     def _sign_entry(self, replica: Replica, identity: str, entry: Entry) -> Entry:
         """Return an entry with its signature, which an own one gets when it is first sent."""
@@ -179,7 +154,7 @@ class Sender:
             return entry
         content = signed_bytes(self.fingerprint, entry, self.network)
         signed = replace(entry, signature=self.sign(content))
-        replica.sign(signed)
+        replica.keep(signed, counted=True)
         return signed
 
 

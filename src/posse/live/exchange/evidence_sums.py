@@ -29,11 +29,10 @@ def add_row(ledger: Ledger, arm: str, values: Sequence[int]) -> None:
 
 def plus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
     """The sum, arm by arm."""
-    total = {arm: tuple(values) for arm, values in one.items()}
+    total = {arm: tuple(values) for arm, values in one.items() if any(values)}
     for arm, values in other.items():
-        mine = total.get(arm)
-        total[arm] = tuple(values) if mine is None else tuple(map(operator.add, mine, values))
-    return {arm: values for arm, values in total.items() if any(values)}
+        add_row(total, arm, values)
+    return total
 
 
 def minus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:

@@ -290,8 +290,6 @@ class Flows(Exchange):
         return parts | ({"epoch": self._records.epoch} if self._epochs.fading else {})
 
     def _read_ledger(self, ledger: Ledger) -> Ledger:
-        if not self._epochs.fading:
-            return dict(ledger)
         return self._epochs.read_ledger({self._records.epoch: ledger})
 
     def _find_problem(self, peer: str, message: FlowsMessage) -> str | None:

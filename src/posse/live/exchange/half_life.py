@@ -48,12 +48,6 @@ def shift_ledger(
     return {arm: values for arm, values in rows.items() if any(values)}
 
 
-def lasting_clock() -> float:
-    """Return seconds of a clock that nobody sets, and that runs on during sleep if it can."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot is None else time.clock_gettime(boot)
-
-
 class Epochs:
     """The time of one exchange in half-lives; without a half-life it stands still at 0."""
 
@@ -150,8 +144,10 @@ class Epochs:
         weight = self.weight(at, epoch)
         return bounds.clip_values([int(value * weight) for value in values], pull=True)
 
-    def read_ledger(self, by_epoch: Mapping[int, Mapping[str, Sequence[int]]]) -> Ledger:
+    def read_ledger(self, by_epoch: Mapping[int, Ledger]) -> Ledger:
         """Return the sum of numbers of several epochs, for their present worth."""
+        if not self.fading:  # exact: all numbers are of epoch 0
+            return dict(by_epoch.get(0, {}))
         total: dict[str, list[float]] = {}
         for epoch, ledger in by_epoch.items():
             factor = self.worth(epoch)

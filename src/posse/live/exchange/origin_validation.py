@@ -19,11 +19,17 @@ from posse.live.exchange.evidence_sums import (
     is_name,
     is_whole,
 )
-from posse.live.exchange.messages import BASE, END, Entry, OriginsMessage, signed_bytes
-from posse.live.exchange.own_incarnations import MOST_NAMES
+from posse.live.exchange.messages import (
+    BASE,
+    END,
+    LARGEST_ENTRY,
+    MOST_NAMES,
+    Entry,
+    OriginsMessage,
+    signed_bytes,
+)
 from posse.live.exchange.replica import Replica
 
-LARGEST_ENTRY = 400_000  # bytes, so that one always fits into a message
 LARGEST_ORIGIN = 2_000_000  # bytes that the entries of one origin may take, however many
 
 Sign = Callable[[bytes], bytes]  # content -> signature

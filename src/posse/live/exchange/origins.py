@@ -26,13 +26,12 @@ from typing import Any
 
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.compaction import Compaction
-from posse.live.exchange.digests import Neighbour, Page, Sender, page_of_origin
-from posse.live.exchange.evidence_sums import PER_UNIT, Ledger, plus
+from posse.live.exchange.digests import Neighbour, Sender
+from posse.live.exchange.evidence_sums import LARGEST, PER_UNIT, Ledger, plus
 from posse.live.exchange.half_life import AHEAD, Epochs
 from posse.live.exchange.interface import Exchange, NeighbourStatus, Outgoing
 from posse.live.exchange.messages import BASE, Entry, Holding, OriginsMessage
 from posse.live.exchange.origin_validation import (
-    LARGEST_ENTRY,
     Examined,
     Examiner,
     Quotas,
@@ -102,7 +101,6 @@ class Origins(Exchange):
         )
         self.sender = Sender(fingerprint, network, sign, digest_every, batch)
         self._quotas = Quotas(most_entries, rate_cap, half_life is not None)
-        self._most_entries = most_entries
         self._draw = draw
         self._monotonic = monotonic
         self._now = 0.0  # by the clock that nobody sets, if there is one
@@ -119,16 +117,9 @@ class Origins(Exchange):
     def _create_parts(self) -> None:
         self.replica = Replica()
         self._own = OwnIncarnations(
-            self.replica,
-            identity=self.identity,
-            bounds=self._bounds,
-            epochs=self._epochs,
-            draw=self._draw,
-            largest_entry=LARGEST_ENTRY // 2,
+            self.identity, self.replica, self._bounds, self._epochs, self._draw
         )
-        self.compaction = Compaction(
-            self.replica, self._own, self._bounds, self._epochs, self._draw
-        )
+        self.compaction = Compaction(self._own)
 
     # ---- own decisions
 
@@ -156,7 +147,7 @@ class Origins(Exchange):
 
     def is_superseded(self, incarnation: int) -> bool:
         """Whether another copy of this agent has the decisions of an incarnation."""
-        return incarnation != 0 and not self._own.is_writable(incarnation)
+        return incarnation != 0 and incarnation not in self._own.writable
 
     @property
     def is_resting(self) -> bool:
@@ -215,11 +206,8 @@ class Origins(Exchange):
 
     def _read_totals(self, totals: Mapping[int, Ledger]) -> Ledger:
         """Return sums of several epochs for what they are worth now, without side rows."""
-        if self._epochs.fading:
-            return self._epochs.read_ledger(totals)
-        if self._bounds.side is not None:
-            return select_arms(totals.get(0, {}))
-        return dict(totals.get(0, {}))
+        rows = self._epochs.read_ledger(totals)
+        return rows if self._bounds.side is None else select_arms(rows)
 
     def side_cells(self) -> dict[tuple[str, ...], Cell]:
         """The side rows of all origins, by the parts of their names."""
@@ -329,7 +317,7 @@ class Origins(Exchange):
         neighbour = self._neighbours.get(peer, Neighbour())  # a removed edge is still heard
         neighbour.last_heard = now
         neighbour.heard_at = self._now
-        neighbour.receive_digest(examined.message, self.replica, self._most_entries)
+        neighbour.receive_digest(examined.message, self.replica, self._quotas.most_entries)
         neighbour.answered |= examined.message.answers == self._question
         for entry in examined.news:
             if problem := self._take(entry, now):
@@ -351,11 +339,9 @@ class Origins(Exchange):
             outgoing.append((peer, OriginsMessage(self.fingerprint, (), held, False)))
         origin, question = message.asks
         if question and origin:
-            page: Page = page_of_origin(self.replica, origin)
-            shown = OriginsMessage(
-                *(self.fingerprint, (), page.holds, True, page.first, page.last),
-                answers=question,
-            )
+            holds = tuple(entry.holding for entry in self.replica.of_origin(origin))
+            whole = (origin, 0), (origin, LARGEST)
+            shown = OriginsMessage(self.fingerprint, (), holds, True, *whole, answers=question)
             outgoing.append((peer, shown))
         return outgoing
 
@@ -380,7 +366,7 @@ class Origins(Exchange):
     def _take_own(self, entry: Entry) -> None:
         """Give up the incarnations of which a neighbour has more than this disk."""
         superseded = [
-            number for number in (*entry.covers, entry.incarnation) if self._own.is_writable(number)
+            number for number in (*entry.covers, entry.incarnation) if number in self._own.writable
         ]
         for number in superseded:
             self.refusals["superseded"] += self._own.supersede(number)
