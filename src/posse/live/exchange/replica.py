@@ -124,7 +124,7 @@ class Replica:
 
     def rollback(self) -> None:
         """Hold again what is on disk; the sum must be that of the entries."""
-        for key, before in self._committed.items():
+        for key, before in list(self._committed.items()):
             if before is not None:
                 self.keep(before)
                 continue
