@@ -8,8 +8,8 @@ and only when it knows that the other end, the mirror, holds the last one.  The 
 1. A message no newer than the last of its boot is dropped: the ledger would bear it, but it would
    be answered again, and turn back what is known of its sender.
 2. A message of a process that does not know this one (`echo`), or is not known to be alive
-   (`boots`), is answered with our record; nothing else of it is used.  A message need not name
-   the identity it is for: the boot it echoes is that of one process only.
+   (`flow_records`), is answered with our record; nothing else of it is used.  A message need not
+   name the identity it is for: the boot it echoes is that of one process only.
 3. A newer version is adopted, with the opposite flow.
 4. The owner that sees another flow under its version raises the version and keeps its flow: two
    backups of different pasts can meet like this.  (This, too, on removed edges.)
@@ -25,8 +25,8 @@ and only when it knows that the other end, the mirror, holds the last one.  The 
 8. Removing an edge only makes it inactive; its record stays, and is resumed.
 9. A process that is told of messages it never sent, or of a version that cannot be, may be a memory
    snapshot put back: it goes on under a new boot, as after a restart.
-10. With a half-life all numbers are of an epoch (`epochs`), which a message names. Of two ends the
-   older numbers are halved when they meet; halving is odd, so that both ends stay opposite.
+10. With a half-life all numbers are of an epoch (`half_life`), which a message names. Of two ends
+   the older numbers are halved when they meet; halving is odd, so that both ends stay opposite.
 
 An identity that never returns takes with it its share of the evidence and the last step of its
 edges, if that was not settled; a disk that rolls back loses what its own agent observed since.
