@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from posse.live.agent.agent import Agent
-from posse.live.exchange import Origins, compaction, digests, flows, origin_validation
-from posse.live.exchange import flow_records as boots
+from posse.live.exchange import Origins, compaction, digests, flow_records, flows, origin_validation
 from posse.live.exchange import own_incarnations as own
 from posse.live.exchange.evidence_sums import negative
 from posse.live.exchange.messages import FlowsMessage
@@ -205,9 +204,9 @@ RULES: dict[str, list[Patch]] = {
         (origin_validation.Examiner, "examine", _all_or_nothing)
     ],
     "flows: only who heard us counts (echo)": [(flows.Flows, "receive", _accept_without_echo)],
-    "flows: only a live boot counts": [(boots.Boots, "is_alive", lambda self, heard: True)],
+    "flows: only a live boot counts": [(flow_records.Peer, "is_alive", lambda self, heard: True)],
     "flows: repeated messages are dropped": [
-        (boots.Boots, "is_repeated", lambda self, boot, seq: False),
+        (flow_records.Peer, "is_repeated", lambda self, boot, seq: False),
     ],
     "flows: forks are repaired": [(flows.Flows, "_advance_record", _any_version)],
     "store: memory goes back when a commit fails": [

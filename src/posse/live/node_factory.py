@@ -10,7 +10,7 @@ from pathlib import Path
 from posse.live.agent import Agent
 from posse.live.config import AgentSettings
 from posse.live.controls import Controls
-from posse.live.exchange import Sign, Verify, lasting_clock
+from posse.live.exchange import Sign, Verify
 from posse.live.experiment import LiveExperiment, RewardWindow
 from posse.live.messaging import Transport
 from posse.live.security import (
@@ -23,6 +23,12 @@ from posse.live.security import (
     read_certificate,
 )
 from posse.live.store import Store
+
+
+def lasting_clock() -> float:
+    """Return seconds of a clock that nobody sets, and that runs on during sleep if it can."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 
 from posse.live.exchange import Flows
 from posse.live.exchange.evidence_sums import PER_UNIT, map_values
-from posse.live.exchange.flow_records import MOST_BOOTS, Boots
+from posse.live.exchange.flow_records import MOST_BOOTS, Peer
 from tests.live.exchange.world import World, settled_pair, two
 
 
@@ -130,11 +130,11 @@ def test_rule_2_of_a_message_to_an_earlier_process_nothing_is_used():
 
 
 def test_rule_2_few_boots_of_one_peer_are_remembered():
-    boots = Boots()
+    peer = Peer()
     for boot in range(1, 100):
-        boots.note_message(boot, 1, 1)
-    assert len(boots.last_seq) == MOST_BOOTS
-    assert boots.is_repeated(99, 1)
+        peer.note_message(boot, 1, 1)
+    assert len(peer.last_seq) == MOST_BOOTS
+    assert peer.is_repeated(99, 1)
 
 
 @pytest.mark.parametrize("connected", [True, False])

@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import combinations_with_replacement
 from operator import neg
 
 from posse.live.exchange.evidence_sums import LARGEST_SUM, PER_UNIT, is_name
-from posse.live.exchange.side_rows import is_cell, is_side_row, make_side_row
+from posse.live.exchange.side_rows import is_cell, is_side_row
 
 DIFFERENCE = 2  # pulls: a correction is the difference of two rewards
 # quanta, and the share of a count, that rounding may make up
@@ -55,6 +56,9 @@ class Bounds:
                 pulls += ROUNDING + (pulls >> ROUNDING_BITS)
             if closed > pulls:
                 return False
+        return self._are_within(values, pulls, closed)
+
+    def _are_within(self, values: Sequence[int], pulls: int, closed: int) -> bool:
         # kept short: every reward comes here
         for value, (limit, is_closed) in zip(values, self._limits, strict=True):
             if abs(value) * PER_UNIT > limit * (closed if is_closed else pulls):
@@ -78,7 +82,7 @@ class Bounds:
 
     def check_cell(self, cell: Sequence[int]) -> tuple[int, ...]:
         """Return a validated observation of a side row as the row that it adds."""
-        row = make_side_row(cell, self.dimension)
+        row = (*cell, *[0] * (self.dimension - len(cell)))
         if self.side is None or not is_cell(row, math.ceil(self.side * PER_UNIT)):
             raise ValueError(f"no observation within the bounds: {cell}")
         return row
@@ -90,25 +94,17 @@ class Bounds:
         if any(value < 0 for value in diagonal):
             return False
         diagonal = [value + slack for value in diagonal]
-        return all(sums[at] ** 2 <= diagonal[i] * diagonal[j] for at, i, j in self._off_diagonal)
+        return all(sums[at] ** 2 <= diagonal[i] * diagonal[j] for at, i, j in self._gram)
 
     @cached_property
-    def _off_diagonal(self) -> tuple[tuple[int, int, int], ...]:
-        """The place among the sums, row and column of all Gram entries above the diagonal."""
-        d = self.features
-        places = []
-        at = self.closed - d * (d + 1) // 2
-        for i in range(d):
-            places += [(at + j - i, i, j) for j in range(i + 1, d)]
-            at += d - i
-        return tuple(places)
+    def _gram(self) -> tuple[tuple[int, int, int], ...]:
+        """The place among the sums, row and column of all entries of the Gram matrix."""
+        pairs = list(combinations_with_replacement(range(self.features), 2))
+        return tuple((self.closed - len(pairs) + n, *pair) for n, pair in enumerate(pairs))
 
     @cached_property
     def _diagonal(self) -> tuple[int, ...]:
-        """The places of its diagonal."""
-        d = self.features
-        first = self.closed - d * (d + 1) // 2
-        return tuple(first + i * d - i * (i - 1) // 2 for i in range(d))
+        return tuple(at for at, i, j in self._gram if i == j)
 
     def clip_values(self, values: Sequence[int], pull: bool = False) -> tuple[int, ...]:
         """Return the nearest values that their counts allow: rounding may lead a little beyond.
@@ -117,13 +113,12 @@ class Bounds:
         difference of two rewards; only the sum that it is added to bounds it.
         """
         n = self.closed
-        if not n:
-            return tuple(map(partial(_clip_value, values[-1]), values, self._quanta))
-        powers = tuple(values[:n])
-        if values[-1] or not pull:
-            powers = tuple(map(partial(_clip_value, values[-1]), powers, self._quanta))
-        closed = map(partial(_clip_value, values[2 * n]), values[n:-1], self._quanta[n:])
-        return (*powers, *closed, max(0, values[-1]))
+        counts = values[-1], values[2 * n]
+        clipped = tuple(
+            _clip_value(counts[is_closed], value, limit)
+            for value, (limit, is_closed) in zip(values, self._limits, strict=True)
+        )
+        return (*values[:n], *clipped[n:]) if pull and not values[-1] else clipped
 
     def clip_entry(self, values: Sequence[int]) -> tuple[int, ...]:
         """Return the nearest values that an entry can have: no more is closed than counted."""
@@ -143,15 +138,13 @@ class Bounds:
         """Count the open decisions of a row, in quanta."""
         return values[-1] - values[2 * self.closed] if self.closed else 0
 
-    def check_observation(
-        self, arm: str, statistic: Sequence[int], number: type = int
-    ) -> tuple[int, ...]:
+    def check_observation(self, arm: str, statistic: Sequence[int]) -> tuple[int, ...]:
         """Return a validated observation: a pull, or a part of one counted before."""
         values = tuple(statistic)
         if not (
             is_name(arm)
             and len(values) == len(self.per_pull)
-            and {int, number}.issuperset(map(type, values))
+            and {int}.issuperset(map(type, values))
             and max(map(abs, values)) <= LARGEST_SUM
             and (self.allow(values) or self._is_late(values) or self._is_taken_back(values))
         ):
@@ -164,10 +157,9 @@ class Bounds:
         return (
             bool(n)
             and values[-1] == 0
-            and _is_within(values[:n], self._quanta, DIFFERENCE * PER_UNIT)
-            and _is_within(values[n:-1], self._quanta[n:], values[2 * n])
-            and self._is_gram(values[n : 2 * n], values[2 * n])
             and values[2 * n] <= PER_UNIT
+            and self._are_within(values, DIFFERENCE * PER_UNIT, values[2 * n])
+            and self._is_gram(values[n : 2 * n], values[2 * n])
         )
 
     def _is_taken_back(self, values: Sequence[int]) -> bool:
@@ -191,9 +183,3 @@ class Bounds:
 def _clip_value(pulls: int, value: int, limit: int) -> int:
     most = limit * max(0, pulls) // PER_UNIT
     return min(max(value, -most), most)
-
-
-def _is_within(values: Sequence[int], limits: Sequence[int], pulls: int) -> bool:
-    return all(
-        abs(value) * PER_UNIT <= limit * pulls for value, limit in zip(values, limits, strict=False)
-    )

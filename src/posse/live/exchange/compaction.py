@@ -9,17 +9,22 @@ then no other copy of this disk has written anything that is not here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.digests import Neighbour
 from posse.live.exchange.evidence_sums import LARGEST_SUM, MOST_ARMS, Ledger, plus
-from posse.live.exchange.half_life import Epochs, shift_ledger
-from posse.live.exchange.messages import BASE, NO_VERSION, Entry, Key, Version
-from posse.live.exchange.origin_validation import LARGEST_ENTRY
-from posse.live.exchange.own_incarnations import MOST_NAMES, NONCE_BITS, OwnIncarnations
-from posse.live.exchange.replica import Replica
+from posse.live.exchange.half_life import shift_ledger
+from posse.live.exchange.messages import (
+    BASE,
+    LARGEST_ENTRY,
+    MOST_NAMES,
+    NO_VERSION,
+    Entry,
+    Key,
+    Version,
+)
+from posse.live.exchange.own_incarnations import NONCE_BITS, OwnIncarnations
 from posse.live.exchange.side_rows import is_side_row
 
 DAY = 86_400.0  # seconds
@@ -32,11 +37,7 @@ RISES_OF_A_TWIN = 2  # new versions of incarnations that no process of this disk
 class Compaction:
     """Decides which own entries are folded, and folds them."""
 
-    replica: Replica
     own: OwnIncarnations
-    bounds: Bounds
-    epochs: Epochs
-    draw: Callable[[int], int]
     fold_above: int = 8  # own entries
     most_unfolded: int = 256  # own entries, where it is never certain that a decision is closed
     every: int = 60  # ticks
@@ -53,7 +54,7 @@ class Compaction:
         changes then is written by another agent of the same name.
         """
         self._changed_at[entry.incarnation] = now
-        known = entry.key in self.replica.entries
+        known = entry.key in self.own.replica.entries
         if not self.own.resting and (known or not rested_alone):
             self._rises += 1
             if self._rises >= RISES_OF_A_TWIN:
@@ -92,19 +93,20 @@ class Compaction:
             self._forget_empty(open_incarnations)
         finished = [entry for entry in finished if self._may_fold(entry, neighbours, now)]
         key = self.own.identity, BASE
-        if finished and self._is_largest(key, self.replica.version(key), neighbours, now):
-            self._write_base(self.replica.entries.get(key), finished)
+        if finished and self._is_largest(key, self.own.replica.version(key), neighbours, now):
+            nothing = Entry.from_ledger(key, NO_VERSION, {})
+            self._write_base(self.own.replica.entries.get(key, nothing), finished)
 
     def _unfolded(self) -> list[Entry]:
         """Return the own entries beside the base and the present incarnation."""
-        entries = self.replica.of_origin(self.own.identity)
+        entries = self.own.replica.of_origin(self.own.identity)
         return [e for e in entries if e.incarnation not in (BASE, self.own.present)]
 
     def _is_finished(
         self, entry: Entry, open_incarnations: Collection[int], now: float, window: float | None
     ) -> bool:
         number = entry.incarnation
-        if self.own.is_writable(number):
+        if number in self.own.writable:
             return window is not None and number not in open_incarnations
         least = self.quiet + ABANDONED_WINDOWS * (window or 0.0)
         return self._seconds_unchanged(entry, now) >= least
@@ -117,8 +119,8 @@ class Compaction:
         """
         return (
             window is not None
-            and not self.own.is_writable(entry.incarnation)
-            and any(self.bounds.open_count(row) > 0 for row in entry.ledger().values())
+            and entry.incarnation not in self.own.writable
+            and any(self.own.bounds.open_count(row) > 0 for row in entry.ledger().values())
             and self._seconds_unchanged(entry, now) > self._settling_time(window)
         )
 
@@ -129,7 +131,7 @@ class Compaction:
     def _changed_lately(self, now: float, window: float | None) -> bool:
         """Whether an own entry that this disk may not write has changed, or was met, lately."""
         for entry in self._unfolded():
-            if not self.own.is_writable(entry.incarnation):
+            if entry.incarnation not in self.own.writable:
                 self._changed_at.setdefault(entry.incarnation, now)
         return any(now - at <= self._settling_time(window) for at in self._changed_at.values())
 
@@ -142,18 +144,18 @@ class Compaction:
         Without a reward window a decision may be open for ever: here those of long ago end.
         """
         by_number = {entry.incarnation: entry for entry in entries}
-        oldest = [by_number[number] for number in self.own.names() if number in by_number]
+        oldest = [by_number[number] for number in self.own.writable if number in by_number]
         return oldest[: max(0, len(oldest) - self.most_unfolded)]
 
     def _forget_empty(self, open_incarnations: Collection[int]) -> None:
         """Forget the names of incarnations that never had evidence, and have nothing open."""
-        held = {entry.incarnation for entry in self.replica.of_origin(self.own.identity)}
+        held = {entry.incarnation for entry in self.own.replica.of_origin(self.own.identity)}
         busy = {*held, *open_incarnations, self.own.present}
-        self.own.remove([number for number in self.own.names() if number not in busy])
+        self.own.remove([number for number in self.own.writable if number not in busy])
 
     def _may_fold(self, entry: Entry, neighbours: Mapping[str, Neighbour], now: float) -> bool:
         """Whether neighbours confirm an entry; one that came back needs at least one of them."""
-        alone = not neighbours and not self.own.is_writable(entry.incarnation)
+        alone = not neighbours and entry.incarnation not in self.own.writable
         return not alone and self._is_largest(entry.key, entry.version, neighbours, now)
 
     def _is_largest(
@@ -173,27 +175,27 @@ class Compaction:
         held = [neighbour.holds.get(key, NO_VERSION) for neighbour in heard]
         return bool(held) and max(held) == version
 
-    def _write_base(self, base: Entry | None, entries: list[Entry]) -> None:
-        epoch = self.epochs.epoch if self.epochs.fading else 0
+    def _write_base(self, base: Entry, entries: list[Entry]) -> None:
+        epoch = self.own.epochs.epoch if self.own.epochs.fading else 0
         names = [entry.incarnation for entry in entries]
-        total = self._read_in(base, epoch) if base is not None else {}
+        total = self._read_in(base, epoch)
         for entry in entries:
             rows = self._read_in(entry, epoch).items()
             closed = {
-                name: row if is_side_row(name) else self.bounds.closed_row(row)
+                name: row if is_side_row(name) else self.own.bounds.closed_row(row)
                 for name, row in rows
             }
             total = plus(total, closed)
-        covers = (*(base.covers if base is not None else ()), *names)[-MOST_NAMES:]
-        (made, seq, _) = base.version if base is not None else NO_VERSION
-        version = made + len(names), seq + 1, self.draw(NONCE_BITS)
-        folded = Entry.from_ledger((self.own.identity, BASE), version, total, epoch, covers)
+        covers = (*base.covers, *names)[-MOST_NAMES:]
+        (made, seq, _) = base.version
+        version = made + len(names), seq + 1, self.own.draw(NONCE_BITS)
+        folded = Entry.from_ledger(base.key, version, total, epoch, covers)
         largest = max((abs(value) for row in total.values() for value in row), default=0)
         if len(total) > MOST_ARMS or folded.size() > LARGEST_ENTRY or largest > LARGEST_SUM:
             return  # a message could not carry it
         self.own.remove(names)
-        self.replica.keep(folded)
+        self.own.replica.keep(folded)
 
     def _read_in(self, entry: Entry, epoch: int) -> Ledger:
         """Return the evidence of an entry in numbers of an epoch."""
-        return shift_ledger(entry.ledger(), epoch - entry.epoch, self.bounds)
+        return shift_ledger(entry.ledger(), epoch - entry.epoch, self.own.bounds)

@@ -8,15 +8,16 @@ less than it had acknowledged.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from posse.live.exchange.evidence_sums import LARGEST
 from posse.live.exchange.interface import Outgoing
 from posse.live.exchange.messages import (
     END,
     FIRST,
+    LARGEST_ENTRY,
+    LARGEST_MESSAGE,
     NO_VERSION,
     Entry,
     Holding,
@@ -26,58 +27,10 @@ from posse.live.exchange.messages import (
     signed_bytes,
     wire_size,
 )
-from posse.live.exchange.origin_validation import LARGEST_ENTRY, Sign
+from posse.live.exchange.origin_validation import Sign
 from posse.live.exchange.replica import Replica
 
 T = TypeVar("T")
-
-LARGEST_MESSAGE = 900_000  # bytes
-
-
-@dataclass(frozen=True)
-class Page:
-    """All that is held from one key up to, but without, another."""
-
-    holds: tuple[Holding, ...] = ()
-    first: Key = FIRST
-    last: Key = END
-
-    @property
-    def size(self) -> int:
-        """The most bytes it takes on the wire."""
-        return sum(map(holding_bytes, self.holds))
-
-
-class Pages:
-    """A digest page by page: as much as fits into a message, then what comes after it."""
-
-    def __init__(self) -> None:
-        self._next: Key | None = None  # where the next page begins; None: at the start
-
-    @property
-    def open(self) -> bool:
-        """Whether there are more pages of the digest that was begun."""
-        return self._next is not None
-
-    def turn(self, order: Sequence[Key], entries: Mapping[Key, Entry], room: int) -> Page:
-        """Return the next page."""
-        first = self._next or FIRST
-        holds: list[Holding] = []
-        for key in order[bisect.bisect_left(order, first) :]:
-            holding = entries[key].holding
-            room -= holding_bytes(holding)
-            if room < 0:
-                self._next = key
-                return Page(tuple(holds), first, key)
-            holds.append(holding)
-        self._next = None
-        return Page(tuple(holds), first, END)
-
-
-def page_of_origin(replica: Replica, origin: str) -> Page:
-    """Return all that is held of one origin: its answer when it asks after a start."""
-    holds = tuple(entry.holding for entry in replica.of_origin(origin))
-    return Page(holds, (origin, 0), (origin, LARGEST))
 
 
 def holding_bytes(holding: Holding) -> int:
@@ -124,44 +77,37 @@ class Neighbour:
             first = message.first
             last = message.last
             # replaced, not merged: after a restored disk it holds less than it acknowledged
-            if (first, last) == (FIRST, END):
-                self.holds = {}
-            else:
-                held = self.holds.items()
-                self.holds = {key: v for key, v in held if not is_within(key, first, last)}
+            held = self.holds.items()
+            self.holds = {key: v for key, v in held if not is_within(key, first, last)}
             if first <= self.shown_up_to:
                 self.shown_all = self.shown_all or last == END
                 self.shown_up_to = FIRST if last == END else max(last, self.shown_up_to)
-        for origin, incarnation, *numbers in message.holds:
-            (made, seq, nonce) = numbers
+        for origin, incarnation, made, seq, nonce in message.holds:
             key = origin, incarnation
             if key in self.holds or len(self.holds) < most:
-                mine = replica.entries.get(key)
                 version = made, seq, nonce
-                # one tuple for the same version: there are many
-                same = mine is not None and mine.version == version
-                self.note(key, mine.version if mine is not None and same else version)
+                mine = replica.version(key)
+                self.note(key, mine if mine == version else version)  # one tuple: there are many
         if message.complete:
             within = (e.key for e in self.lacking(replica.entries))
             self.owed |= {key for key in within if is_within(key, message.first, message.last)}
 
 
+@dataclass
 class Sender:
     """Builds messages: in turns the entries that a neighbour lacks, and pages of the digest."""
 
-    def __init__(self, sign: Sign | None, network: str, digest_every: int, batch: int) -> None:
-        """digest_every: so many ticks; batch: the most entries a message."""
-        self.digest_every = digest_every
-        self.batch = batch
-        self.ticks = 0
-        self._sign = sign
-        self._network = network
-        self._pages = Pages()
+    fingerprint: str
+    network: str
+    sign: Sign | None
+    digest_every: int  # ticks
+    batch: int  # the most entries a message
+    ticks: int = 0
+    _next_page: Key = FIRST  # where it begins
 
     def make_messages(
         self,
         replica: Replica,
-        fingerprint: str,
         neighbours: Mapping[str, Neighbour],
         identity: str,
         question: int,
@@ -171,22 +117,21 @@ class Sender:
         question: the random number of an agent that rests, which asks what is held of it; 0: none.
         """
         outgoing: Outgoing = []
-        digest_due = self.ticks % self.digest_every == 0 or self._pages.open
+        digest_due = self.ticks % self.digest_every == 0 or self._next_page != FIRST
         self.ticks += 1
-        page = Page()
-        if digest_due:
-            page = self._pages.turn(
-                replica.order(), replica.entries, LARGEST_MESSAGE - LARGEST_ENTRY
-            )
+        first = self._next_page
+        holds = self._turn_page(replica) if digest_due else ()
+        page = holds, digest_due, first, self._next_page
+        room = LARGEST_MESSAGE - sum(map(holding_bytes, holds))
         for name, neighbour in neighbours.items():
             batch = self._next_batch(neighbour.lacking(replica.entries))
-            signed = (self.sign_entry(replica, identity, fingerprint, entry) for entry in batch)
-            entries = _fitting(signed, Entry.size, LARGEST_MESSAGE - page.size)
+            signed = (self._sign_entry(replica, identity, entry) for entry in batch)
+            entries = _fitting(signed, Entry.size, room)
             neighbour.owed -= {entry.key for entry in entries}
             asks = (identity, question) if question and not neighbour.answered else ("", 0)
             if entries or digest_due or asks[1]:
-                shown = (page.holds, digest_due, page.first, page.last, asks)
-                outgoing.append((name, OriginsMessage(fingerprint, entries, *shown)))
+                message = OriginsMessage(self.fingerprint, entries, *page, asks)
+                outgoing.append((name, message))
         return outgoing
 
     def _next_batch(self, lacking: list[Entry]) -> list[Entry]:
@@ -194,13 +139,22 @@ class Sender:
         first = self.ticks * self.batch % max(1, len(lacking))
         return (lacking[first:] + lacking[:first])[: self.batch]
 
-    def sign_entry(self, replica: Replica, identity: str, fingerprint: str, entry: Entry) -> Entry:
+    def _turn_page(self, replica: Replica) -> tuple[Holding, ...]:
+        """Return the next page of the digest, as much as fits into a message."""
+        order = replica.order()
+        at = bisect.bisect_left(order, self._next_page)
+        holdings = (replica.entries[key].holding for key in order[at:])
+        holds = _fitting(holdings, holding_bytes, LARGEST_MESSAGE - LARGEST_ENTRY)
+        self._next_page = order[at + len(holds)] if at + len(holds) < len(order) else END
+        return holds
+
+    def _sign_entry(self, replica: Replica, identity: str, entry: Entry) -> Entry:
         """Return an entry with its signature, which an own one gets when it is first sent."""
-        if self._sign is None or entry.signature or entry.origin != identity:
+        if self.sign is None or entry.signature or entry.origin != identity:
             return entry
-        content = signed_bytes(fingerprint, entry, self._network)
-        signed = replace(entry, signature=self._sign(content))
-        replica.sign(signed)
+        content = signed_bytes(self.fingerprint, entry, self.network)
+        signed = replace(entry, signature=self.sign(content))
+        replica.keep(signed, counted=True)
         return signed
 
 

@@ -17,13 +17,22 @@ LARGEST = 2**63 - 1  # what the wire can carry
 LARGEST_SUM = 2**62  # of evidence
 
 
+def add_row(ledger: Ledger, arm: str, values: Sequence[int]) -> None:
+    """Add to one arm of a ledger, in place."""
+    mine = ledger.get(arm)
+    row = tuple(values) if mine is None else tuple(map(operator.add, mine, values))
+    if any(row):
+        ledger[arm] = row
+    else:
+        ledger.pop(arm, None)
+
+
 def plus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
     """The sum, arm by arm."""
-    total = {arm: tuple(values) for arm, values in one.items()}
+    total = {arm: tuple(values) for arm, values in one.items() if any(values)}
     for arm, values in other.items():
-        mine = total.get(arm)
-        total[arm] = tuple(values) if mine is None else tuple(map(operator.add, mine, values))
-    return {arm: values for arm, values in total.items() if any(values)}
+        add_row(total, arm, values)
+    return total
 
 
 def minus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
@@ -70,7 +79,12 @@ def is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME
 
 
-def is_ledger(value: object, dimension: int, number: type = int) -> bool:
+def is_list(value: object, most: int, check: Callable[[object], bool]) -> bool:
+    """Whether it is a tuple or list of at most so many items that all pass a check."""
+    return isinstance(value, tuple | list) and len(value) <= most and all(map(check, value))
+
+
+def is_ledger(value: object, dimension: int) -> bool:
     """Whether it maps few enough arm names to so many numbers that the wire can carry."""
     return (
         isinstance(value, Mapping)
@@ -79,7 +93,7 @@ def is_ledger(value: object, dimension: int, number: type = int) -> bool:
         and all(
             isinstance(numbers, tuple | list)
             and len(numbers) == dimension
-            and {int, number}.issuperset(map(type, numbers))
+            and all(type(number) is int for number in numbers)
             and max(map(abs, numbers)) <= LARGEST
             for numbers in value.values()
         )

@@ -7,7 +7,6 @@ what this process sent since: both had started by then, so only the later one ca
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +15,7 @@ from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.evidence_sums import (
     LARGEST_SUM,
     Ledger,
+    add_row,
     from_plain,
     minus,
     plain,
@@ -29,46 +29,38 @@ MOST_BOOTS = 16  # remembered of one peer; a forgotten one is only asked again
 
 
 @dataclass
-class Boots:
-    """The boots of one peer seen in this process."""
+class Peer:
+    """What this process knows of one identity: its boots, and its end of the edge; volatile."""
 
-    latest: int = 0  # the one heard last, alive or not: the one to be asked
-    last_seq: dict[int, int] = field(default_factory=dict)
+    latest: int = 0  # the boot heard last, alive or not: the one to be asked
+    last_seq: dict[int, int] = field(default_factory=dict)  # by boot
     must_hear: int = 0  # which of our messages a boot must have heard to count as alive
+    version: int | None = None  # None until a message of its present process has been used
+    credit: bool = False
+    learned: int = 0  # identities, since the last tick
+    last_heard: float | None = None
 
     def is_repeated(self, boot: int, seq: int) -> bool:
         """Whether this or a later message of that boot was received before (deduplication)."""
         return seq <= self.last_seq.get(boot, -1)
 
-    def note_message(self, boot: int, seq: int, our_seq: int) -> bool:
-        """Note a message, the own last one being `our_seq`; returns whether its boot is new."""
-        new = boot not in self.last_seq
-        if new:
+    def note_message(self, boot: int, seq: int, our_seq: int) -> None:
+        """Note a message, the own last one being `our_seq`."""
+        if boot not in self.last_seq:
+            self.version = None
             self.must_hear = our_seq + 1
             if len(self.last_seq) >= MOST_BOOTS:
                 del self.last_seq[next(iter(self.last_seq))]
         self.last_seq[boot] = seq
         self.latest = boot
-        return new
 
     def is_alive(self, heard: int) -> bool:
         """Whether a peer that received this own message is the process that runs now."""
         return heard >= self.must_hear
 
-    def last_heard(self) -> tuple[int, int]:
+    def echo(self) -> tuple[int, int]:
         """Return the last boot received and its last seq, to be echoed to the peer."""
         return self.latest, self.last_seq.get(self.latest, 0)
-
-
-@dataclass
-class Peer:
-    """What this process knows of one identity: volatile."""
-
-    boots: Boots = field(default_factory=Boots)
-    version: int | None = None  # None until a message of its present process has been used
-    credit: bool = False
-    learned: int = 0  # identities, since the last tick
-    last_heard: float | None = None
 
 
 # ---- Durable state of flows: own evidence, and what flowed over each edge
@@ -100,8 +92,6 @@ class FlowRecords:
     changed: set[str] = field(default_factory=set)  # identities, since they were last written
     revision: int = 0  # of the level
     epoch: int = 0  # of all numbers, where evidence fades
-    _plain: dict[str, list[Any]] = field(default_factory=dict)  # as written, if unchanged
-    _plain_own: dict[str, list[int]] | None = None
 
     def has_room(self, arm: str, values: tuple[int, ...]) -> bool:
         """Whether the sums stay within what messages can carry."""
@@ -115,20 +105,14 @@ class FlowRecords:
     def observe(self, arm: str, values: tuple[int, ...]) -> None:
         """Add to own evidence."""
         for ledger in (self.own, self.level):
-            mine = ledger.get(arm)
-            row = values if mine is None else tuple(map(operator.add, mine, values))
-            if any(row):
-                ledger[arm] = row
-            else:
-                ledger.pop(arm, None)
+            add_row(ledger, arm, values)
         self.revision += 1
-        self._plain_own = None
 
     def find_record(self, identity: str, name: str) -> Record:
         """Return the record of an edge, a new one if it was never used."""
         if identity not in self.by_identity:
             self.by_identity[identity] = Record(name, self._next_rank())
-            self._mark_changed(identity)
+            self.changed.add(identity)
         return self.by_identity[identity]
 
     def set_record(self, identity: str, version: int, flow: Ledger) -> None:
@@ -139,7 +123,7 @@ class FlowRecords:
         self.level = level
         record.version = version
         record.flow = flow
-        self._mark_changed(identity)
+        self.changed.add(identity)
 
     def follow_time(self, epochs: Epochs, bounds: Bounds, now: float | None = None) -> None:
         """Follow the time: numbers fade from tick to tick, and are halved by epochs."""
@@ -161,11 +145,10 @@ class FlowRecords:
         if not (self.own or self.by_identity):
             return
         self.own = shift_ledger(self.own, passed, bounds)
-        self._plain_own = None
         for identity, record in self.by_identity.items():
             if record.flow:
                 record.flow = shift_ledger(record.flow, passed)
-                self._mark_changed(identity)
+                self.changed.add(identity)
         self.level = minus(self.own, total(record.flow for record in self.by_identity.values()))
         self.revision += 1
 
@@ -183,7 +166,7 @@ class FlowRecords:
         record = self.by_identity[identity]
         if self.present_identities()[record.name] != identity:
             record.rank = self._next_rank()
-            self._mark_changed(identity)
+            self.changed.add(identity)
 
     def find_problem(self, name: str, identity: str) -> str | None:
         """Refuse an identity under a second name: it belongs to the name it first came with."""
@@ -193,33 +176,19 @@ class FlowRecords:
         identities = sum(record.name == name for record in self.by_identity.values())
         return "too_many_identities" if identities >= MOST_IDENTITIES else None
 
-    def plain_record(self, identity: str) -> list[Any]:
-        """Return a record as plain values; the same object for as long as it does not change."""
-        if identity not in self._plain:
-            r = self.by_identity[identity]
-            self._plain[identity] = [identity, r.name, r.version, plain(r.flow), r.rank]
-        return self._plain[identity]
-
-    def plain_own(self) -> dict[str, list[int]]:
-        """Return own evidence as plain values."""
-        if self._plain_own is None:
-            self._plain_own = plain(self.own)
-        return self._plain_own
-
     def state(self) -> dict[str, Any]:
         """Return every record, a durable part each."""
-        self.changed.clear()
-        return {
-            RECORD_PREFIX + identity: self.plain_record(identity) for identity in self.by_identity
-        }
+        self.changed.update(self.by_identity)
+        return self.changes()
 
     def changes(self) -> dict[str, Any]:
         """Return the records that changed since they were last written."""
-        changed = {
-            RECORD_PREFIX + identity: self.plain_record(identity) for identity in self.changed
-        }
+        records = [(identity, self.by_identity[identity]) for identity in self.changed]
         self.changed.clear()
-        return changed
+        return {
+            RECORD_PREFIX + identity: [identity, r.name, r.version, plain(r.flow), r.rank]
+            for identity, r in records
+        }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> FlowRecords:
@@ -237,18 +206,13 @@ class FlowRecords:
     def _next_rank(self) -> int:
         return 1 + max((record.rank for record in self.by_identity.values()), default=-1)
 
-    def _mark_changed(self, identity: str) -> None:
-        self.changed.add(identity)
-        self._plain.pop(identity, None)
-
 
 def in_epoch(message: FlowsMessage, epoch: int) -> FlowsMessage:
     """Return a neighbour's message in numbers of an epoch no older than its own."""
     if message.epoch == epoch:
         return message
     passed = epoch - message.epoch
-    flow = shift_ledger(message.flow, passed)
-    level = shift_ledger(message.level, passed)
+    flow, level = (shift_ledger(ledger, passed) for ledger in (message.flow, message.level))
     return replace(message, flow=flow, level=level, epoch=epoch)
 
 
@@ -258,66 +222,17 @@ class Census:
     def __init__(self, identities: Sequence[str]) -> None:
         self.known: dict[str, None] = dict.fromkeys(identities)  # in the order of arrival
         self._next = 0
-        self._plain: list[str] | None = None  # as in `state`, if unchanged
 
     def add_identities(self, identities: Sequence[str], most: int = MOST_KNOWN) -> int:
         """Add at most this number of them, up to the largest census; returns how many were new."""
         fresh = [identity for identity in dict.fromkeys(identities) if identity not in self.known]
         fresh = fresh[: max(0, min(most, MOST_KNOWN - len(self.known)))]
-        if fresh:
-            self.known |= dict.fromkeys(fresh)
-            self._plain = None
+        self.known |= dict.fromkeys(fresh)
         return len(fresh)
-
-    def state(self) -> list[str]:
-        """Return all identities."""
-        if self._plain is None:
-            self._plain = list(self.known)
-        return self._plain
 
     def next_batch(self) -> tuple[str, ...]:
         """Return some identities, the next ones each time."""
         identities = list(self.known)
         start = self._next % len(identities)
         self._next = start + IDENTITIES_A_MESSAGE
-        return tuple(
-            (identities + identities)[start : start + min(IDENTITIES_A_MESSAGE, len(identities))]
-        )
-
-
-class CommittedParts:
-    """The durable parts of an exchange, as they were last written and as they are on disk."""
-
-    def __init__(self) -> None:
-        self._written: dict[str, Any] = {}
-        self._pending: dict[str, Any] = {}
-        self.on_disk: dict[str, Any] = {}
-
-    def write_all(self, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """Note that all parts are written now."""
-        self._written = dict(parts)
-        self._pending = dict(parts)
-        return dict(parts)
-
-    def write_changes(self, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parts that changed since they were last written."""
-        # the same object is the same part: own evidence may be long
-        changed = {
-            name: part
-            for name, part in parts.items()
-            if part is not self._written.get(name) and part != self._written.get(name)
-        }
-        self._written |= changed
-        self._pending |= changed
-        return changed
-
-    def commit(self) -> None:
-        """Note that what was written is on disk."""
-        self.on_disk |= self._pending
-        self._pending = {}
-
-    def continue_from(self, parts: Mapping[str, Any]) -> None:
-        """Continue from the parts on disk."""
-        self._written = dict(parts)
-        self._pending = {}
-        self.on_disk = dict(parts)
+        return tuple((identities[start:] + identities[:start])[:IDENTITIES_A_MESSAGE])

@@ -14,6 +14,7 @@ from posse.live.exchange.evidence_sums import (
     MOST_ARMS,
     PER_UNIT,
     is_ledger,
+    is_list,
     is_name,
     is_whole,
 )
@@ -34,7 +35,6 @@ class FlowChecks:
     fingerprint: str
     bounds: Bounds
     most_pulls: int  # of the whole network, ever
-    number: type = int
 
     def find_problem(self, message: FlowsMessage) -> str | None:
         """Return why a message cannot be used; never raises."""
@@ -59,26 +59,14 @@ class FlowChecks:
             and message.degree > 0
             and isinstance(message.settled, bool)
             and isinstance(message.active, bool)
-            and is_ledger(message.flow, self.bounds.dimension, self.number)
-            and is_ledger(message.level, self.bounds.dimension, self.number)
-            and isinstance(message.known, tuple | list)
-            and len(message.known) <= MOST_KNOWN
-            and all(map(is_name, message.known))
+            and is_ledger(message.flow, self.bounds.dimension)
+            and is_ledger(message.level, self.bounds.dimension)
+            and is_list(message.known, MOST_KNOWN, is_name)
         )
 
-    def is_possible(self, ledger: Mapping[str, Sequence[int]]) -> bool:
-        """Whether the network can have so much evidence, of so many arms."""
-        return self._is_within(ledger, self._largest)
-
-    def is_bearable(self, ledger: Mapping[str, Sequence[int]]) -> bool:
-        """Whether a neighbour may bring us to such a level.
-
-        With a margin: what is observed later must not have all others refuse us for what one said.
-        """
-        return self._is_within(ledger, self._half_of_largest)
-
-    @staticmethod
-    def _is_within(ledger: Mapping[str, Sequence[int]], most: Sequence[int]) -> bool:
+    def is_possible(self, ledger: Mapping[str, Sequence[int]], margin: int = 1) -> bool:
+        """Whether the network can have so many times this evidence, of so many arms."""
+        most = [largest // margin for largest in self._largest]
         return len(ledger) <= MOST_ARMS and all(
             all(map(operator.le, map(abs, values), most)) for values in ledger.values()
         )
@@ -89,7 +77,3 @@ class FlowChecks:
             min(LARGEST_SUM, math.ceil(bound * self.most_pulls) * PER_UNIT)
             for bound in self.bounds.per_pull
         )
-
-    @cached_property
-    def _half_of_largest(self) -> tuple[int, ...]:
-        return tuple(most // 2 for most in self._largest)

@@ -8,8 +8,8 @@ and only when it knows that the other end, the mirror, holds the last one.  The 
 1. A message no newer than the last of its boot is dropped: the ledger would bear it, but it would
    be answered again, and turn back what is known of its sender.
 2. A message of a process that does not know this one (`echo`), or is not known to be alive
-   (`boots`), is answered with our record; nothing else of it is used.  A message need not name
-   the identity it is for: the boot it echoes is that of one process only.
+   (`flow_records`), is answered with our record; nothing else of it is used.  A message need not
+   name the identity it is for: the boot it echoes is that of one process only.
 3. A newer version is adopted, with the opposite flow.
 4. The owner that sees another flow under its version raises the version and keeps its flow: two
    backups of different pasts can meet like this.  (This, too, on removed edges.)
@@ -25,8 +25,8 @@ and only when it knows that the other end, the mirror, holds the last one.  The 
 8. Removing an edge only makes it inactive; its record stays, and is resumed.
 9. A process that is told of messages it never sent, or of a version that cannot be, may be a memory
    snapshot put back: it goes on under a new boot, as after a restart.
-10. With a half-life all numbers are of an epoch (`epochs`), which a message names. Of two ends the
-   older numbers are halved when they meet; halving is odd, so that both ends stay opposite.
+10. With a half-life all numbers are of an epoch (`half_life`), which a message names. Of two ends
+   the older numbers are halved when they meet; halving is odd, so that both ends stay opposite.
 
 An identity that never returns takes with it its share of the evidence and the last step of its
 edges, if that was not settled; a disk that rolls back loses what its own agent observed since.
@@ -38,7 +38,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from posse.live.exchange.bounds import Bounds
@@ -48,12 +48,12 @@ from posse.live.exchange.evidence_sums import (
     map_values,
     minus,
     negative,
+    plain,
     plus,
 )
 from posse.live.exchange.flow_records import (
     IDENTITIES_A_TICK,
     Census,
-    CommittedParts,
     FlowRecords,
     Peer,
     Record,
@@ -61,14 +61,13 @@ from posse.live.exchange.flow_records import (
 )
 from posse.live.exchange.flow_validation import FlowChecks
 from posse.live.exchange.half_life import AHEAD, Epochs
-from posse.live.exchange.interface import NeighbourStatus, Outgoing
+from posse.live.exchange.interface import Exchange, NeighbourStatus, Outgoing
 from posse.live.exchange.messages import DEFAULT, FlowsMessage
-from posse.live.exchange.side_rows import Cell
 
 REMIND_EVERY = 10  # ticks
 
 
-class Flows:
+class Flows(Exchange):
     """The exchange of averages over acknowledged edge flows."""
 
     def __init__(
@@ -82,7 +81,6 @@ class Flows:
         experiment: str = DEFAULT,
         network_size: int | None = None,
         most_pulls: int = 2**40,  # of the whole network, ever
-        divide: Callable[[int, int], int] = divide_toward_zero,
         draw: Callable[[int], int] = secrets.randbits,
         half_life: float | None = None,  # seconds in which evidence fades to a half
         clock: Callable[[], float] = time.time,  # for the time before the first tick alone
@@ -95,9 +93,7 @@ class Flows:
         self.reward_window: float | None = None  # nothing is compacted
         self._bounds = Bounds(tuple(bounds), closed, half_life is not None)
         self._network_size = network_size
-        self._divide = divide
-        # divided in floats, flows are floats, which must not be refused then
-        self._checks = FlowChecks(fingerprint, self._bounds, most_pulls, type(divide(2, 2)))
+        self._checks = FlowChecks(fingerprint, self._bounds, most_pulls)
         self._records = FlowRecords()
         self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
         self._active: set[str] = set()  # names
@@ -105,8 +101,9 @@ class Flows:
         self._draw = draw
         self._ticks = 0
         self._start_boot()
-        self._parts = CommittedParts()
         self._sizes = 0  # how often N changed
+        self._written: dict[str, Any] = {}  # all parts, as they were last written
+        self._on_disk: dict[str, Any] = {}
 
     @property
     def revision(self) -> int:
@@ -129,7 +126,7 @@ class Flows:
         self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
     ) -> None:
         """Add own evidence, weighed by the time of its decision."""
-        values = self._bounds.check_observation(arm, statistic, self._checks.number)
+        values = self._bounds.check_observation(arm, statistic)
         if self._epochs.fading:
             self._records.follow_time(self._epochs, self._bounds)
             values = self._epochs.weigh_values(values, at, self._records.epoch, self._bounds)
@@ -137,49 +134,6 @@ class Flows:
             self._records.observe(arm, values)
         else:  # no message could carry it; by then there is enough to know this arm by
             self.refusals["evidence_full"] += 1
-
-    def incarnation(self) -> int:
-        """Flows have none: what a restored disk holds is all that counts."""
-        return 0
-
-    def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
-        """Flows need not know of it."""
-        return 0
-
-    def observe_side(self, name: str, cell: Sequence[int], incarnation: int = 0) -> None:
-        """Flows have no side rows: their sums are estimates."""
-        raise ValueError("flows have no side rows")
-
-    def side_cells(self) -> dict[tuple[str, ...], Cell]:
-        """There are none."""
-        return {}
-
-    def own_side_cells(self) -> dict[tuple[str, ...], Cell]:
-        """There are none."""
-        return {}
-
-    def is_superseded(self, incarnation: int) -> bool:
-        """No decision is."""
-        return False
-
-    def warnings(self) -> list[str]:
-        """There are none."""
-        return []
-
-    def needs_compaction(self) -> bool:
-        """Sums do not grow with the number of starts."""
-        return False
-
-    def compact(self, open_incarnations: Collection[int]) -> None:
-        """Do nothing."""
-
-    def by_origin(self) -> dict[str, Ledger]:
-        """Flows do not know whose evidence it is."""
-        return {}
-
-    def pulls_by_origin(self) -> dict[str, int]:
-        """Nor how often anybody pulled."""
-        return {}
 
     def evidence(self) -> Ledger:
         """N times the level: an estimate of the whole network's evidence."""
@@ -206,10 +160,6 @@ class Flows:
     def records(self) -> dict[str, tuple[int, Ledger]]:
         """By identity, the version and what has flowed out on that edge."""
         return {peer: (r.version, dict(r.flow)) for peer, r in self._records.by_identity.items()}
-
-    def is_current(self) -> bool:
-        """Always true: sums have no owner, so nothing is known to be missing."""
-        return True
 
     def known(self) -> frozenset[str]:
         """Return all identities ever seen, at most 1000."""
@@ -249,10 +199,6 @@ class Flows:
                 outgoing.append((name, self._make_message(identity)))
         return outgoing
 
-    def examine(self, message: object) -> object:
-        """Nothing of flows is signed."""
-        return message
-
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Rules 1 to 5 and 7."""
         if not isinstance(message, FlowsMessage):
@@ -268,13 +214,12 @@ class Flows:
             self._restart_boot()
         sender = self._find_peer(src)
         # Rule 1 (deduplication): repeated and overtaken messages.
-        if sender.boots.is_repeated(message.boot, message.seq):
+        if sender.is_repeated(message.boot, message.seq):
             return []
-        if sender.boots.note_message(message.boot, message.seq, self._seq):
-            sender.version = None
+        sender.note_message(message.boot, message.seq, self._seq)
         record = self._records.find_record(src, peer)
         # Rule 2: a process that does not know this one, or may be dead, gets our record only.
-        if not (message.echo == self._boot and sender.boots.is_alive(message.heard)):
+        if not (message.echo == self._boot and sender.is_alive(message.heard)):
             return [(peer, self._make_message(src))]
         self._records.fade_to(message.epoch, self._bounds)
         message = in_epoch(message, self._records.epoch)
@@ -285,8 +230,10 @@ class Flows:
             return self._count_refusal("impossible_version")
         # Rule 3: a newer version is adopted with the opposite flow; both ends of an edge cancel.
         flow = negative(message.flow)
-        if leads > 0 and not self._checks.is_bearable(self._records.level_with(record, flow)):
-            # adopted, it would have all others refuse us
+        # With a margin: what we observe later must not have all others refuse us for what one said.
+        if leads > 0 and not self._checks.is_possible(
+            self._records.level_with(record, flow), margin=2
+        ):
             return self._count_refusal("evidence_exceeds_network")
         self._records.make_present(src)
         sender.last_heard = now
@@ -305,19 +252,23 @@ class Flows:
 
     def state(self) -> dict[str, Any]:
         """All durable parts: identity, own evidence, edges, identities seen, and each record."""
-        return self._parts.write_all(self._small_parts() | self._records.state())
+        self._written = self._small_parts() | self._records.state()
+        return dict(self._written)
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
-        return self._parts.write_changes(self._small_parts() | self._records.changes())
+        parts = self._small_parts() | self._records.changes()
+        changed = {name: part for name, part in parts.items() if part != self._written.get(name)}
+        self._written = self._written | changed
+        return changed
 
     def commit(self) -> None:
         """Note that all changes so far are on disk."""
-        self._parts.commit()
+        self._on_disk = self._written
 
     def rollback(self) -> None:
         """Return to the last commit: nothing that came later was sent."""
-        self.restore(self._parts.on_disk)
+        self.restore(self._on_disk)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue with a new boot; a stop need not be clean, for the other ends know the flows."""
@@ -327,20 +278,18 @@ class Flows:
         self._records.revision += revision + 1
         self._active = set(state["active"])
         self._census = Census([self.identity, *state["known"]])
-        self._parts.continue_from(state)
+        self._written = self._on_disk = dict(state)
 
     def _small_parts(self) -> dict[str, Any]:
         parts = {
             "identity": self.identity,
-            "own": self._records.plain_own(),
+            "own": plain(self._records.own),
             "active": sorted(self._active),
-            "known": self._census.state(),
+            "known": list(self._census.known),
         }
         return parts | ({"epoch": self._records.epoch} if self._epochs.fading else {})
 
     def _read_ledger(self, ledger: Ledger) -> Ledger:
-        if not self._epochs.fading:
-            return dict(ledger)
         return self._epochs.read_ledger({self._records.epoch: ledger})
 
     def _find_problem(self, peer: str, message: FlowsMessage) -> str | None:
@@ -368,7 +317,7 @@ class Flows:
         # Rule 5: Metropolis weights, doubly stochastic whatever the degrees.
         share = 1 + max(self._own_degree(), message.degree)
         gap = minus(self._records.level, message.level)
-        step = map_values(gap, lambda value: self._divide(value, share))
+        step = map_values(gap, lambda value: divide_toward_zero(value, share))
         flow = plus(record.flow, step)
         if not (step and self._checks.is_possible(flow)):  # the other end would refuse it
             return False
@@ -379,7 +328,7 @@ class Flows:
         """Build the record of the edge to an identity, or a greeting to an unknown one ("")."""
         self._seq += 1
         record = self._records.by_identity.get(dst, Record("", 0))
-        echo, heard = self._find_peer(dst).boots.last_heard() if dst else (0, 0)
+        echo, heard = self._find_peer(dst).echo() if dst else (0, 0)
         return FlowsMessage(
             fingerprint=self.fingerprint,
             src=self.identity,

@@ -48,17 +48,6 @@ def shift_ledger(
     return {arm: values for arm, values in rows.items() if any(values)}
 
 
-def scale_values(values: Sequence[int], factor: float) -> tuple[int, ...]:
-    """Multiply whole numbers by a factor, toward zero."""
-    return tuple(int(value * factor) for value in values)
-
-
-def lasting_clock() -> float:
-    """Return seconds of a clock that nobody sets, and that runs on during sleep if it can."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot is None else time.clock_gettime(boot)
-
-
 class Epochs:
     """The time of one exchange in half-lives; without a half-life it stands still at 0."""
 
@@ -152,10 +141,13 @@ class Epochs:
         """Return what a part of a decision adds to numbers of an epoch."""
         if values[-1] < 0:  # taken back: the opposite of what was added
             return tuple(map(neg, self.weigh_values(tuple(map(neg, values)), at, epoch, bounds)))
-        return bounds.clip_values(scale_values(values, self.weight(at, epoch)), pull=True)
+        weight = self.weight(at, epoch)
+        return bounds.clip_values([int(value * weight) for value in values], pull=True)
 
-    def read_ledger(self, by_epoch: Mapping[int, Mapping[str, Sequence[int]]]) -> Ledger:
+    def read_ledger(self, by_epoch: Mapping[int, Ledger]) -> Ledger:
         """Return the sum of numbers of several epochs, for their present worth."""
+        if not self.fading:  # exact: all numbers are of epoch 0
+            return dict(by_epoch.get(0, {}))
         total: dict[str, list[float]] = {}
         for epoch, ledger in by_epoch.items():
             factor = self.worth(epoch)

@@ -24,7 +24,10 @@ class NeighbourStatus:
 
 
 class Exchange(Protocol):
-    """A replicated sum of evidence that neighbours keep in agreement (eventual consistency)."""
+    """A replicated sum of evidence that neighbours keep in agreement (eventual consistency).
+
+    What has a default here is for exchanges that know whose evidence it is: `Origins`.
+    """
 
     identity: str
     fingerprint: str
@@ -38,24 +41,29 @@ class Exchange(Protocol):
 
     def incarnation(self) -> int:
         """Return the present incarnation, to which new decisions belong (0: there are none)."""
+        return 0
 
     def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
         """Note that a decision is made now; returns the incarnation that it belongs to for ever.
 
         side_rows: the names of those to which something of it may be added.
         """
+        return 0
 
     def observe_side(self, name: str, cell: Sequence[int], incarnation: int = 0) -> None:
         """Add an observation of an own decision, in quanta, to a side row, which no belief reads.
 
         cell: its value, its square and a count of 1.
         """
+        raise ValueError("this exchange has no side rows: its sums are estimates")
 
     def side_cells(self) -> dict[tuple[str, ...], Cell]:
         """The side rows of all agents, by the parts of their names."""
+        return {}
 
     def own_side_cells(self) -> dict[tuple[str, ...], Cell]:
         """The side rows of this agent."""
+        return {}
 
     def observe(
         self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
@@ -68,21 +76,26 @@ class Exchange(Protocol):
 
     def is_superseded(self, incarnation: int) -> bool:
         """Whether decisions of an incarnation no longer count here: another copy has them."""
+        return False
 
     def warnings(self) -> list[str]:
         """Return the sentences to log since the last call: a restored copy, a second agent."""
+        return []
 
     def by_origin(self) -> dict[str, dict[str, tuple[int, ...]]]:
         """The evidence of each origin, where it is known whose it is."""
+        return {}
 
     def pulls_by_origin(self) -> dict[str, int]:
         """How many pulls of each origin count here, over all arms."""
+        return {}
 
     def evidence(self) -> dict[str, tuple[int, ...]]:
         """What the belief adds to its prior, in quanta."""
 
     def is_current(self) -> bool:
         """Whether all evidence that neighbours announced is here, with all it builds on."""
+        return True
 
     def own(self) -> dict[str, tuple[int, ...]]:
         """Return all evidence that this agent observed itself."""
@@ -98,12 +111,14 @@ class Exchange(Protocol):
 
     def examine(self, message: object) -> object:
         """The expensive checks of a message; needs no lock, whatever others do meanwhile."""
+        return message
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Process a neighbour's message, raw or examined; save the state before sending answers."""
 
     def needs_compaction(self) -> bool:
         """Whether old evidence may be compacted, if `compact` is told which decisions are open."""
+        return False
 
     def compact(self, open_incarnations: Collection[int]) -> None:
         """Compact the evidence of old incarnations, but not of those with open decisions."""

@@ -11,6 +11,10 @@ from posse.live.exchange.evidence_sums import Ledger
 
 DEFAULT = "default"  # the experiment of files without tables of experiments
 
+LARGEST_MESSAGE = 900_000  # bytes
+LARGEST_ENTRY = 400_000  # bytes, so that one always fits into a message, beside a page of a digest
+MOST_NAMES = 1024  # incarnations that a base covers
+
 Key = tuple[str, int]  # origin and incarnation
 FIRST: Key = ("", 0)  # before all keys, for no name is empty
 END: Key = ("", 0)  # as the last key: up to the end
@@ -93,17 +97,8 @@ class Entry:
 
 def signed_bytes(fingerprint: str, entry: Entry, network: str = "") -> bytes:
     """Return the bytes that an origin signs: all of an entry, and where it is valid."""
-    content = [
-        network,
-        fingerprint,
-        entry.origin,
-        entry.incarnation,
-        entry.version,
-        entry.epoch,
-        entry.covers,
-        entry.arms,
-        entry.numbers.hex(),
-    ]
+    where = [network, fingerprint, entry.origin, entry.incarnation]
+    content = [*where, entry.version, entry.epoch, entry.covers, entry.arms, entry.numbers.hex()]
     return json.dumps(content, separators=(",", ":")).encode()
 
 

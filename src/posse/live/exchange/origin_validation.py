@@ -15,14 +15,21 @@ from posse.live.exchange.evidence_sums import (
     LARGEST_SUM,
     MOST_ARMS,
     PER_UNIT,
+    is_list,
     is_name,
     is_whole,
 )
-from posse.live.exchange.messages import BASE, END, Entry, OriginsMessage, signed_bytes
-from posse.live.exchange.own_incarnations import MOST_NAMES
+from posse.live.exchange.messages import (
+    BASE,
+    END,
+    LARGEST_ENTRY,
+    MOST_NAMES,
+    Entry,
+    OriginsMessage,
+    signed_bytes,
+)
 from posse.live.exchange.replica import Replica
 
-LARGEST_ENTRY = 400_000  # bytes, so that one always fits into a message
 LARGEST_ORIGIN = 2_000_000  # bytes that the entries of one origin may take, however many
 
 Sign = Callable[[bytes], bytes]  # content -> signature
@@ -39,99 +46,6 @@ class RateCap:
     def pulls(self, now: float) -> float:
         """The most pulls an origin can have made by now."""
         return self.per_second * max(0.0, now - self.since)
-
-
-@dataclass(frozen=True)
-class OriginChecks:
-    """Checks of one message, and of one entry, by itself."""
-
-    fingerprint: str
-    bounds: Bounds
-    most_entries: int
-
-    def find_problem(self, message: OriginsMessage) -> str | None:
-        """Return why a message cannot be used at all; never raises."""
-        if message.fingerprint != self.fingerprint:
-            return "fingerprint_mismatch"
-        return None if self._has_shape(message) else "malformed"
-
-    def find_entry_problem(self, entry: object) -> str | None:
-        """Return why an entry cannot be used; never raises."""
-        if not self._is_entry(entry):
-            return "malformed"
-        assert isinstance(entry, Entry)
-        if entry.size() > LARGEST_ENTRY:
-            return "entry_too_large"
-        ledger = entry.ledger()
-        if any(max(map(abs, row)) > LARGEST_SUM for row in ledger.values()):
-            return "malformed"
-        if not all(map(self.bounds.allow_row, ledger.keys(), ledger.values())):
-            return "evidence_exceeds_pulls"
-        return None
-
-    def _has_shape(self, message: OriginsMessage) -> bool:
-        return (
-            isinstance(message.entries, tuple | list)
-            and isinstance(message.holds, tuple | list)
-            and isinstance(message.complete, bool)
-            and max(len(message.holds), len(message.entries)) <= self.most_entries
-            and all(map(_is_holding, message.holds))
-            and _is_key(message.first)
-            and _is_key(message.last)
-            and isinstance(message.asks, tuple | list)
-            and len(message.asks) == 2
-            and isinstance(message.asks[0], str)
-            and is_whole(message.asks[1])
-            and is_whole(message.answers)
-        )
-
-    def _is_entry(self, entry: object) -> bool:
-        return (
-            isinstance(entry, Entry)
-            and isinstance(entry.version, tuple | list)
-            and len(entry.version) == 3
-            and _is_holding(entry.holding)
-            and isinstance(entry.arms, tuple | list)
-            and len(entry.arms) <= MOST_ARMS
-            and all(map(is_name, entry.arms))
-            and len(set(entry.arms)) == len(entry.arms)
-            and isinstance(entry.numbers, bytes)
-            and len(entry.numbers) == 8 * self.bounds.dimension * len(entry.arms)
-            and isinstance(entry.signature, bytes)
-            and is_whole(entry.epoch)
-            and (not entry.epoch or self.bounds.rounded)  # only where evidence fades
-            and _are_covered(entry)
-        )
-
-
-def _are_covered(entry: Entry) -> bool:
-    """Whether a base, and nothing else, covers some incarnations, each once."""
-    covers = entry.covers
-    return (
-        isinstance(covers, tuple | list)
-        and len(covers) <= MOST_NAMES
-        and all(is_whole(name) and name != BASE for name in covers)
-        and len(set(covers)) == len(covers)
-        and bool(covers) == (entry.incarnation == BASE)
-    )
-
-
-def _is_key(key: object) -> bool:
-    return key == END or (
-        isinstance(key, tuple | list) and len(key) == 2 and is_name(key[0]) and is_whole(key[1])
-    )
-
-
-def _is_holding(holding: object) -> bool:
-    return (
-        isinstance(holding, tuple | list)
-        and len(holding) == 5
-        and is_name(holding[0])
-        and all(map(is_whole, holding[1:]))
-    )
-
-
-# ---- The expensive checks of a message, which need no lock
 
 
 @dataclass(frozen=True)
@@ -153,22 +67,24 @@ class Examiner:
     checked from a random one on, so that a bad one does not keep others out for ever.
     """
 
-    checks: OriginChecks
+    fingerprint: str
+    bounds: Bounds
+    most_entries: int
     verify: Verify | None
     network: str
     is_news: Callable[[Entry], bool]
     draw: Callable[[int], int]
 
     def examine(self, message: OriginsMessage) -> Examined:
-        """Return the entries that can be used."""
+        """Return the entries that can be used; never raises."""
         refused: Counter[str] = Counter()
-        if problem := self.checks.find_problem(message):
+        if problem := self._find_problem(message):
             refused[problem] += 1
             return Examined(message, (), (), refused, usable=False)
         news: list[Entry] = []
         known: list[Entry] = []
         for entry in self._rotate(message.entries):
-            if problem := self.checks.find_entry_problem(entry):
+            if problem := self._find_entry_problem(entry):
                 refused[problem] += 1
             elif not self.is_news(entry):
                 known.append(entry)
@@ -178,6 +94,57 @@ class Examiner:
                 refused["signature_invalid"] += 1
                 break
         return Examined(message, tuple(news), tuple(known), refused)
+
+    def _find_problem(self, message: OriginsMessage) -> str | None:
+        """Return why a message cannot be used at all."""
+        if message.fingerprint != self.fingerprint:
+            return "fingerprint_mismatch"
+        return None if self._has_shape(message) else "malformed"
+
+    def _find_entry_problem(self, entry: object) -> str | None:
+        """Return why an entry cannot be used."""
+        if not isinstance(entry, Entry) or not self._is_entry(entry):
+            return "malformed"
+        if entry.size() > LARGEST_ENTRY:
+            return "entry_too_large"
+        ledger = entry.ledger()
+        if any(max(map(abs, row)) > LARGEST_SUM for row in ledger.values()):
+            return "malformed"
+        if not all(map(self.bounds.allow_row, ledger.keys(), ledger.values())):
+            return "evidence_exceeds_pulls"
+        return None
+
+    def _has_shape(self, message: OriginsMessage) -> bool:
+        return (
+            is_list(message.entries, self.most_entries, lambda _: True)
+            and is_list(message.holds, self.most_entries, _is_holding)
+            and isinstance(message.complete, bool)
+            and _is_key(message.first)
+            and _is_key(message.last)
+            and isinstance(message.asks, tuple | list)
+            and len(message.asks) == 2
+            and isinstance(message.asks[0], str)
+            and is_whole(message.asks[1])
+            and is_whole(message.answers)
+        )
+
+    def _is_entry(self, entry: Entry) -> bool:
+        return (
+            is_list(entry.version, 3, is_whole)
+            and _is_holding(entry.holding)
+            and is_list(entry.arms, MOST_ARMS, is_name)
+            and len(set(entry.arms)) == len(entry.arms)
+            and isinstance(entry.numbers, bytes)
+            and len(entry.numbers) == 8 * self.bounds.dimension * len(entry.arms)
+            and isinstance(entry.signature, bytes)
+            and is_whole(entry.epoch)
+            and (not entry.epoch or self.bounds.rounded)  # only where evidence fades
+            # a base, and nothing else, covers some incarnations, each once
+            and is_list(entry.covers, MOST_NAMES, is_whole)
+            and BASE not in entry.covers
+            and len(set(entry.covers)) == len(entry.covers)
+            and bool(entry.covers) == (entry.incarnation == BASE)
+        )
 
     def _rotate(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         if self.verify is None or len(entries) < 2:
@@ -189,7 +156,7 @@ class Examiner:
         """Whether its origin signed it, under our fingerprint."""
         if self.verify is None:
             return True
-        content = signed_bytes(self.checks.fingerprint, entry, self.network)
+        content = signed_bytes(self.fingerprint, entry, self.network)
         return self.verify(entry.origin, content, entry.signature)
 
 
@@ -220,3 +187,18 @@ class Quotas:
         if size + entry.size() > LARGEST_ORIGIN:
             return "too_many_entries_of_origin"
         return None
+
+
+def _is_key(key: object) -> bool:
+    return key == END or (
+        isinstance(key, tuple | list) and len(key) == 2 and is_name(key[0]) and is_whole(key[1])
+    )
+
+
+def _is_holding(holding: object) -> bool:
+    return (
+        isinstance(holding, tuple | list)
+        and len(holding) == 5
+        and is_name(holding[0])
+        and all(map(is_whole, holding[1:]))
+    )

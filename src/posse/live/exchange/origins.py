@@ -26,16 +26,14 @@ from typing import Any
 
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.compaction import Compaction
-from posse.live.exchange.digests import Neighbour, Page, Sender, page_of_origin
-from posse.live.exchange.evidence_sums import PER_UNIT, Ledger, plus
+from posse.live.exchange.digests import Neighbour, Sender
+from posse.live.exchange.evidence_sums import LARGEST, PER_UNIT, Ledger, plus
 from posse.live.exchange.half_life import AHEAD, Epochs
-from posse.live.exchange.interface import NeighbourStatus, Outgoing
+from posse.live.exchange.interface import Exchange, NeighbourStatus, Outgoing
 from posse.live.exchange.messages import BASE, Entry, Holding, OriginsMessage
 from posse.live.exchange.origin_validation import (
-    LARGEST_ENTRY,
     Examined,
     Examiner,
-    OriginChecks,
     Quotas,
     RateCap,
     Sign,
@@ -62,7 +60,7 @@ OVERRULED = (
 )
 
 
-class Origins:
+class Origins(Exchange):
     """The exchange of exact evidence, entry by entry and neighbour by neighbour."""
 
     def __init__(
@@ -98,11 +96,11 @@ class Origins:
             raise ValueError("side rows do not fade: half_life must be None")
         self._bounds = Bounds(tuple(bounds), closed, half_life is not None, features, side)
         self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
-        checks = OriginChecks(fingerprint, self._bounds, most_entries)
-        self._examiner = Examiner(checks, verify, network, self._is_news, draw)
-        self.sender = Sender(sign, network, digest_every, batch)
+        self._examiner = Examiner(
+            *(fingerprint, self._bounds, most_entries), verify, network, self._is_news, draw
+        )
+        self.sender = Sender(fingerprint, network, sign, digest_every, batch)
         self._quotas = Quotas(most_entries, rate_cap, half_life is not None)
-        self._most_entries = most_entries
         self._draw = draw
         self._monotonic = monotonic
         self._now = 0.0  # by the clock that nobody sets, if there is one
@@ -119,16 +117,9 @@ class Origins:
     def _create_parts(self) -> None:
         self.replica = Replica()
         self._own = OwnIncarnations(
-            self.replica,
-            identity=self.identity,
-            bounds=self._bounds,
-            epochs=self._epochs,
-            draw=self._draw,
-            largest_entry=LARGEST_ENTRY // 2,
+            self.identity, self.replica, self._bounds, self._epochs, self._draw
         )
-        self.compaction = Compaction(
-            self.replica, self._own, self._bounds, self._epochs, self._draw
-        )
+        self.compaction = Compaction(self._own)
 
     # ---- own decisions
 
@@ -156,7 +147,7 @@ class Origins:
 
     def is_superseded(self, incarnation: int) -> bool:
         """Whether another copy of this agent has the decisions of an incarnation."""
-        return incarnation != 0 and not self._own.is_writable(incarnation)
+        return incarnation != 0 and incarnation not in self._own.writable
 
     @property
     def is_resting(self) -> bool:
@@ -185,12 +176,13 @@ class Origins:
 
     def own(self) -> Ledger:
         """The sum over own incarnations, with what waits for the rest to end."""
-        return self._sum_of(self.identity)
+        return self._read_totals(self._totals_of(self.identity))
 
     def by_origin(self) -> dict[str, Ledger]:
         """The evidence of each origin, over its incarnations."""
         self._own.write()
-        return {origin: self._sum_of(origin) for origin in list(self.replica.origins())}
+        origins = list(self.replica.origins())
+        return {origin: self._read_totals(self._totals_of(origin)) for origin in origins}
 
     def pulls_by_origin(self) -> dict[str, int]:
         """The pulls of each origin that count here, for what they are worth now."""
@@ -202,24 +194,20 @@ class Origins:
         worth = sum(entry.pulls() * self._epochs.worth(entry.epoch) for entry in entries)
         return round(worth / PER_UNIT)
 
-    def _sum_of(self, origin: str) -> Ledger:
-        return self._read_totals(self._totals_of(origin))
-
     def _totals_of(self, origin: str) -> dict[int, Ledger]:
         """Return the sums of an origin, by epoch."""
         self._own.write()
-        totals = self._own.waiting_totals() if origin == self.identity else {}
-        for entry in self.replica.of_origin(origin):
-            totals[entry.epoch] = plus(totals.get(entry.epoch, {}), entry.ledger())
+        ledgers = self._own.waiting_ledgers() if origin == self.identity else []
+        ledgers += [(entry.epoch, entry.ledger()) for entry in self.replica.of_origin(origin)]
+        totals: dict[int, Ledger] = {}
+        for epoch, ledger in ledgers:
+            totals[epoch] = plus(totals.get(epoch, {}), ledger)
         return totals
 
     def _read_totals(self, totals: Mapping[int, Ledger]) -> Ledger:
         """Return sums of several epochs for what they are worth now, without side rows."""
-        if self._epochs.fading:
-            return self._epochs.read_ledger(totals)
-        if self._bounds.side is not None:
-            return select_arms(totals.get(0, {}))
-        return dict(totals.get(0, {}))
+        rows = self._epochs.read_ledger(totals)
+        return rows if self._bounds.side is None else select_arms(rows)
 
     def side_cells(self) -> dict[tuple[str, ...], Cell]:
         """The side rows of all origins, by the parts of their names."""
@@ -279,13 +267,8 @@ class Origins:
                 self.rested_alone = not all(map(self._has_answered, self._neighbours.values()))
                 self._own.end_rest()
         self._own.write()
-        return self.sender.make_messages(
-            self.replica,
-            self.fingerprint,
-            self._neighbours,
-            self.identity,
-            self._question if self._own.resting else 0,
-        )
+        question = self._question if self._own.resting else 0
+        return self.sender.make_messages(self.replica, self._neighbours, self.identity, question)
 
     def _has_rested(self) -> bool:
         """Whether neighbours were asked what they hold of this agent, and all of it is here."""
@@ -334,7 +317,7 @@ class Origins:
         neighbour = self._neighbours.get(peer, Neighbour())  # a removed edge is still heard
         neighbour.last_heard = now
         neighbour.heard_at = self._now
-        neighbour.receive_digest(examined.message, self.replica, self._most_entries)
+        neighbour.receive_digest(examined.message, self.replica, self._quotas.most_entries)
         neighbour.answered |= examined.message.answers == self._question
         for entry in examined.news:
             if problem := self._take(entry, now):
@@ -356,11 +339,9 @@ class Origins:
             outgoing.append((peer, OriginsMessage(self.fingerprint, (), held, False)))
         origin, question = message.asks
         if question and origin:
-            page: Page = page_of_origin(self.replica, origin)
-            shown = OriginsMessage(
-                *(self.fingerprint, (), page.holds, True, page.first, page.last),
-                answers=question,
-            )
+            holds = tuple(entry.holding for entry in self.replica.of_origin(origin))
+            whole = (origin, 0), (origin, LARGEST)
+            shown = OriginsMessage(self.fingerprint, (), holds, True, *whole, answers=question)
             outgoing.append((peer, shown))
         return outgoing
 
@@ -385,7 +366,7 @@ class Origins:
     def _take_own(self, entry: Entry) -> None:
         """Give up the incarnations of which a neighbour has more than this disk."""
         superseded = [
-            number for number in (*entry.covers, entry.incarnation) if self._own.is_writable(number)
+            number for number in (*entry.covers, entry.incarnation) if number in self._own.writable
         ]
         for number in superseded:
             self.refusals["superseded"] += self._own.supersede(number)
@@ -422,9 +403,6 @@ class Origins:
 
     def rollback(self) -> None:
         """Return to the last commit: nothing that came later was sent."""
-        self._own.write()
-        self._own.take_back_waiting()
-        self.replica.rollback()
         self._own.rollback(self._saved)
         self._connect_all(self._saved["neighbours"])
         self._written = self._saved

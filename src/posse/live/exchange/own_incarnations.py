@@ -28,16 +28,15 @@ from posse.live.exchange.evidence_sums import (
     from_plain,
     negative,
     plain,
-    plus,
 )
 from posse.live.exchange.half_life import Epochs, shift_ledger
-from posse.live.exchange.messages import Entry, row_size
+from posse.live.exchange.messages import LARGEST_ENTRY, Entry, row_size
 from posse.live.exchange.replica import Replica
 from posse.live.exchange.side_rows import is_side_row
 
 INCARNATION_BITS = 62
 NONCE_BITS = 48
-MOST_NAMES = 1024  # incarnations that a disk may write, or that a base covers
+LARGEST_OWN = LARGEST_ENTRY // 2  # bytes beyond which a new incarnation begins
 
 
 @dataclass
@@ -49,22 +48,20 @@ class Sums:
     size: int = 0  # bytes on the wire
     observations: int = 0  # added so far
 
-    def has_room(self, arm: str, values: Sequence[int], largest: int) -> bool:
+    def has_room(self, arm: str, values: Sequence[int]) -> bool:
         """Whether a message can carry it with this: there may be many arms, and large sums."""
         row = self.rows.get(arm)
         if row is None:
-            return len(self.rows) < MOST_ARMS and self.size <= largest
+            return self.has_room_for(1)
         # kept short: every reward comes here
         for mine, value in zip(row, values, strict=True):
             if not -LARGEST_SUM <= mine + value <= LARGEST_SUM:
                 return False
         return True
 
-    def has_room_for(self, names: Sequence[str], values: Sequence[int], largest: int) -> bool:
-        """Whether a message can carry rows of these names with this."""
-        n_new = sum(name not in self.rows for name in names)
-        room = len(self.rows) + n_new <= MOST_ARMS
-        return room and all(self.has_room(name, values, largest) for name in names)
+    def has_room_for(self, n_new: int) -> bool:
+        """Whether a message can carry it with so many rows more."""
+        return len(self.rows) + n_new <= MOST_ARMS and self.size <= LARGEST_OWN
 
     def add(self, arm: str, values: Sequence[int]) -> None:
         """Add to an arm."""
@@ -96,42 +93,34 @@ class OwnEntry(Sums):
     seq: int = 0  # versions written
 
 
+@dataclass
 class OwnIncarnations:
     """The incarnations of this agent that its disk may write, and rewards that wait for a rest."""
 
-    def __init__(
-        self,
-        replica: Replica,
-        *,
-        identity: str,
-        bounds: Bounds,
-        epochs: Epochs,
-        draw: Callable[[int], int],
-        largest_entry: int,
-    ) -> None:
-        self.identity = identity
-        self.present = 0  # the incarnation of this process; 0: none yet
-        self.resting = False
-        self._replica = replica
-        self._bounds = bounds
-        self._epochs = epochs
-        self._draw = draw
-        self._largest_entry = largest_entry
-        # in the order of their begin; None: not read from its entry yet
-        self._writable: dict[int, OwnEntry | None] = {}
-        self._begun_here: set[int] = set()  # in this process: they do not rest
-        self._waiting: dict[int, Sums] = {}
-        self._changed: dict[int, OwnEntry] = {}  # to be written
+    identity: str
+    replica: Replica
+    bounds: Bounds
+    epochs: Epochs
+    draw: Callable[[int], int]
+    present: int = 0  # the incarnation of this process; 0: none yet
+    resting: bool = False
+    # that this disk may write, the oldest first; None: not read from its entry yet
+    writable: dict[int, OwnEntry | None] = field(default_factory=dict)
+    _begun_here: set[int] = field(default_factory=set)  # in this process: they do not rest
+    _waiting: dict[int, Sums] = field(default_factory=dict)
+    _changed: dict[int, OwnEntry] = field(default_factory=dict)  # to be written
 
     def incarnation(self) -> int:
         """Return the present incarnation; one is drawn if there is none."""
         while not self.present:
-            drawn = 1 + self._draw(INCARNATION_BITS)
-            if self._is_known(drawn):  # only where a test repeats its random numbers
+            drawn = 1 + self.draw(INCARNATION_BITS)
+            key = self.identity, drawn
+            held = key in self.replica.entries or self.replica.is_covered(key)
+            if held or drawn in self.writable:  # only where a test repeats its random numbers
                 continue
             self.present = drawn
             self._begun_here.add(drawn)
-            self._writable[self.present] = OwnEntry(self._epochs.epoch)
+            self.writable[drawn] = OwnEntry(self.epochs.epoch)
         return self.present
 
     def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
@@ -141,55 +130,40 @@ class OwnIncarnations:
         reserved now, in a new incarnation if a message could not carry more arms, or larger sums:
         later nothing can be refused for lack of room.
         """
+        names = (arm, *side_rows)
         entry = self._entry(self.incarnation())
-        row = [0] * self._bounds.dimension
-        payable = (entry.made + 1) * self._bounds.largest <= LARGEST_SUM
-        # kept short where there are none: every decision comes here
-        room = (
-            entry.has_room_for((arm, *side_rows), row, self._largest_entry)
-            if side_rows
-            else entry.has_room(arm, row, self._largest_entry)
-        )
-        if not (payable and room):
+        new = [name for name in names if name not in entry.rows]
+        payable = (entry.made + 1) * self.bounds.largest <= LARGEST_SUM
+        if not payable or (new and not entry.has_room_for(len(new))):
             self.present = 0
             entry = self._entry(self.incarnation())
-        if arm not in entry.rows:
-            entry.add(arm, row)
-        for name in side_rows:
-            if name not in entry.rows:
-                entry.add(name, row)
+            new = list(names)
+        for name in new:
+            entry.add(name, [0] * self.bounds.dimension)
         # Written with the next evidence: a version counts only when a neighbour is told of it.
         entry.made += 1
         return self.present
-
-    def is_writable(self, incarnation: int) -> bool:
-        """Whether this disk may still write the entry of an incarnation."""
-        return incarnation in self._writable
-
-    def names(self) -> list[int]:
-        """The incarnations that this disk may write, the oldest first."""
-        return list(self._writable)
 
     def observe(
         self, arm: str, values: Sequence[int], incarnation: int = 0, at: float | None = None
     ) -> str | None:
         """Add a part of a decision to the entry of its incarnation; returns why not, if not."""
         number = incarnation or self.incarnation()
-        if number not in self._writable:
+        if number not in self.writable:
             return "superseded"
         sums = self._sums_to_change(number)
-        if self._epochs.fading:
+        if self.epochs.fading:
             self._follow_time(number, sums)
-            values = self._epochs.weigh_values(values, at, sums.epoch, self._bounds)
+            values = self.epochs.weigh_values(values, at, sums.epoch, self.bounds)
             if values[-1] < 0 and isinstance(sums, OwnEntry):
                 values = self._limit_change(sums, arm, values)
         if not any(values):  # of so long ago that it is worth nothing
             return None
-        if not sums.has_room(arm, values, self._largest_entry):
+        if not sums.has_room(arm, values):
             return "evidence_full"
         sums.add(arm, values)
         self._mark_changed(number, sums)
-        self._replica.count(arm, values, sums.epoch)
+        self.replica.count(arm, values, sums.epoch)
         return None
 
     def write(self) -> None:
@@ -202,22 +176,22 @@ class OwnIncarnations:
             key = self.identity, number
             ledger = entry.ledger()
             # Without evidence there is no entry: a process that starts again and again leaves none.
-            if ledger or key in self._replica.entries:
+            if ledger or key in self.replica.entries:
                 entry.seq += 1
                 # A restart forgets how many decisions were begun without evidence: of two copies
                 # of a disk the one that knows of more decisions is kept.
                 rows = (row for name, row in ledger.items() if not is_side_row(name))
                 counted = sum(row[-1] for row in rows) // PER_UNIT
                 entry.made = max(entry.made, counted)
-                version = entry.made, entry.seq, self._draw(NONCE_BITS)
+                version = entry.made, entry.seq, self.draw(NONCE_BITS)
                 written = Entry.from_ledger(key, version, ledger, entry.epoch)
-                self._replica.keep(written, counted=True)
+                self.replica.keep(written, counted=True)
         self._changed = {}
 
     def supersede(self, incarnation: int) -> int:
         """Never write an incarnation again; returns how many parts of decisions had waited."""
         self.write()
-        del self._writable[incarnation]
+        del self.writable[incarnation]
         if incarnation == self.present:
             self.present = 0
         waiting = self._waiting.pop(incarnation, None)
@@ -234,19 +208,19 @@ class OwnIncarnations:
             self._follow_time(number, entry)
             self._take_back(waiting)
             later = shift_ledger(waiting.ledger(), max(0, entry.epoch - waiting.epoch))
-            if self._epochs.fading:
+            if self.epochs.fading:
                 later = {arm: self._limit_change(entry, arm, row) for arm, row in later.items()}
             for arm, values in later.items():
                 entry.add(arm, values)
-            self._replica.add(later, entry.epoch)
+            self.replica.add(later, entry.epoch)
             self._mark_changed(number, entry)
         self._waiting = {}
 
     def forget_faded(self, incarnations: Iterable[int]) -> None:
         """Begin anew after entries that read as nothing were dropped."""
         for number in incarnations:
-            if number in self._writable:
-                self._writable[number] = None
+            if number in self.writable:
+                self.writable[number] = None
                 self._changed.pop(number, None)
             if number == self.present:
                 self.present = 0
@@ -255,7 +229,7 @@ class OwnIncarnations:
         """Never write these incarnations again: they are compacted, or had no evidence."""
         self.write()
         for number in incarnations:
-            self._writable.pop(number, None)
+            self.writable.pop(number, None)
 
     def parts(self) -> dict[str, Any]:
         """Return the durable parts beside the entries."""
@@ -263,7 +237,7 @@ class OwnIncarnations:
             [number, sums.epoch, sums.observations, plain(sums.ledger())]
             for number, sums in self._waiting.items()
         ]
-        return {"own": list(self._writable), "waiting": waiting}
+        return {"own": list(self.writable), "waiting": waiting}
 
     def restore(self, parts: Mapping[str, Any]) -> None:
         """Continue in a new process: what is on disk rests until neighbours were asked."""
@@ -271,57 +245,45 @@ class OwnIncarnations:
         self._read_parts(parts)
 
     def rollback(self, parts: Mapping[str, Any]) -> None:
-        """Return to what is on disk, after the replica has; in the same process."""
+        """Return to what is on disk, with the replica; in the same process."""
+        self.write()
+        for waiting in self._waiting.values():
+            self._take_back(waiting)
+        self.replica.rollback()
         self._read_parts(parts)
         # A commit may fail in the tick that ends the rest: then what waited waits on.
         self.resting = self.resting or bool(self._waiting)
-        if self.present not in self._writable:
+        if self.present not in self.writable:
             self.present = 0
 
-    def waiting_totals(self) -> dict[int, Ledger]:
-        """Return the sums that wait, by epoch."""
-        totals: dict[int, Ledger] = {}
-        for sums in self._waiting.values():
-            totals[sums.epoch] = plus(totals.get(sums.epoch, {}), sums.ledger())
-        return totals
-
-    def take_back_waiting(self) -> None:
-        """Take all that waits out of the total, before a rollback."""
-        for sums in self._waiting.values():
-            self._take_back(sums)
+    def waiting_ledgers(self) -> list[tuple[int, Ledger]]:
+        """Return the sums that wait, each with its epoch."""
+        return [(sums.epoch, sums.ledger()) for sums in self._waiting.values()]
 
     def _read_parts(self, parts: Mapping[str, Any]) -> None:
         self._changed = {}
-        self._writable = dict.fromkeys(parts["own"])
+        self.writable = dict.fromkeys(parts["own"])
         self._waiting = {}
         for number, epoch, observations, rows in parts["waiting"]:
             sums = self._waiting[number] = Sums(observations=observations)
             sums.replace_rows(from_plain(rows), epoch)
-            self._replica.add(sums.ledger(), epoch)
+            self.replica.add(sums.ledger(), epoch)
 
     def _sums_to_change(self, number: int) -> Sums:
         """Return the sums that a part of a decision is added to: they wait while an entry rests."""
         if self.resting and number not in self._begun_here:
-            return self._waiting.setdefault(number, Sums(self._epochs.epoch))
+            return self._waiting.setdefault(number, Sums(self.epochs.epoch))
         return self._entry(number)
-
-    def _is_known(self, number: int) -> bool:
-        key = self.identity, number
-        known = number in self._writable or key in self._replica.entries
-        return known or self._replica.is_covered(key)
 
     def _entry(self, number: int) -> OwnEntry:
         """Return the entry of an incarnation, read from the replica when it is first needed."""
-        entry = self._writable[number]
+        entry = self.writable[number]
         if entry is None:
-            written = self._replica.entries.get((self.identity, number))
-            entry = OwnEntry(self._epochs.epoch)
+            entry = self.writable[number] = OwnEntry(self.epochs.epoch)
+            written = self.replica.entries.get((self.identity, number))
             if written is not None:
-                entry.epoch = written.epoch
                 (entry.made, entry.seq, _) = written.version
-                for arm, row in written.ledger().items():
-                    entry.add(arm, row)
-            self._writable[number] = entry
+                entry.replace_rows(written.ledger(), written.epoch)
         return entry
 
     def _mark_changed(self, number: int, sums: Sums) -> None:
@@ -330,15 +292,15 @@ class OwnIncarnations:
 
     def _follow_time(self, number: int, sums: Sums) -> None:
         """Bring sums to the present epoch: all numbers are halved for every epoch that passed."""
-        passed = self._epochs.epoch - sums.epoch
-        if not self._epochs.fading or passed <= 0:
+        passed = self.epochs.epoch - sums.epoch
+        if not self.epochs.fading or passed <= 0:
             return
         self._take_back(sums)
         # What waits is a change, which may have no count or a negative one: only the entry that it
         # is added to has bounds.
-        bounds = self._bounds if isinstance(sums, OwnEntry) else None
-        sums.replace_rows(shift_ledger(sums.ledger(), passed, bounds), self._epochs.epoch)
-        self._replica.add(sums.ledger(), sums.epoch)
+        bounds = self.bounds if isinstance(sums, OwnEntry) else None
+        sums.replace_rows(shift_ledger(sums.ledger(), passed, bounds), self.epochs.epoch)
+        self.replica.add(sums.ledger(), sums.epoch)
         self._mark_changed(number, sums)
 
     def _limit_change(self, entry: OwnEntry, arm: str, values: Sequence[int]) -> tuple[int, ...]:
@@ -348,9 +310,9 @@ class OwnIncarnations:
         apart. Neighbours would refuse an entry of less than nothing.
         """
         row = entry.rows.get(arm, [0] * len(values))
-        after = self._bounds.clip_entry(list(map(operator.add, row, values)))
+        after = self.bounds.clip_entry(list(map(operator.add, row, values)))
         return tuple(map(operator.sub, after, row))
 
     def _take_back(self, sums: Sums) -> None:
         """Take sums out of the total of the replica."""
-        self._replica.add(negative(sums.ledger()), sums.epoch)
+        self.replica.add(negative(sums.ledger()), sums.epoch)

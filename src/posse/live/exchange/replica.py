@@ -10,13 +10,12 @@ reads them by their age, and nobody but the origin rewrites them.
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from posse.live.exchange.evidence_sums import Ledger, minus, negative, plus
+from posse.live.exchange.evidence_sums import Ledger, add_row, minus, negative, plus
 from posse.live.exchange.messages import BASE, NO_VERSION, Entry, Key, Version, pack_numbers
 
 PREFIX = "entry "  # of the names of durable parts
@@ -64,30 +63,32 @@ class Replica:
         old = self.entries.get(entry.key)
         if not counted:
             self._replace_in_totals(old, entry)
-        self._put(entry, old)
+        self._note_change(entry.key)
+        if old is None:
+            self._incarnations.setdefault(entry.origin, {})[entry.incarnation] = None
+            self._order = None
+        self.sizes[entry.origin] += entry.size() - (old.size() if old else 0)
+        self.entries[entry.key] = self._share_arms(entry)
         if entry.incarnation == BASE:
             self._covered[entry.origin] = frozenset(entry.covers)
             self.drop([e for e in self.of_origin(entry.origin) if self.is_covered(e.key)])
-
-    def sign(self, entry: Entry) -> None:
-        """Replace an entry by the same one with its signature."""
-        self._put(entry, self.entries[entry.key])
 
     def drop(self, entries: Iterable[Entry]) -> None:
         """Hold these entries no longer."""
         for entry in entries:
             self._replace_in_totals(entry, None)
-            self._remove(entry)
+            self._note_change(entry.key)
+            incarnations = self._incarnations[entry.origin]
+            del self.entries[entry.key], incarnations[entry.incarnation]
+            self.sizes[entry.origin] -= entry.size()
+            if not incarnations:
+                del self._incarnations[entry.origin], self.sizes[entry.origin]
+                self._covered.pop(entry.origin, None)
+            self._order = None
 
     def count(self, arm: str, values: Sequence[int], epoch: int) -> None:
         """Add own evidence to the sum before its entry is written; every reward comes here."""
-        totals = self.totals.setdefault(epoch, {})
-        held = totals.get(arm)
-        row = tuple(values) if held is None else tuple(map(operator.add, held, values))
-        if any(row):
-            totals[arm] = row
-        else:
-            totals.pop(arm, None)
+        add_row(self.totals.setdefault(epoch, {}), arm, values)
         self.revision += 1
 
     def add(self, change: Mapping[str, Sequence[int]], epoch: int) -> None:
@@ -123,17 +124,13 @@ class Replica:
 
     def rollback(self) -> None:
         """Hold again what is on disk; the sum must be that of the entries."""
-        for key, before in self._committed.items():
-            now = self.entries.get(key)
-            self._replace_in_totals(now, before)
+        for key, before in list(self._committed.items()):
             if before is not None:
-                self._put(before, now)
-            elif now is not None:
-                self._remove(now)
+                self.keep(before)
+                continue
+            self.drop([self.entries[key]] if key in self.entries else [])
             if key[1] == BASE:
                 self._covered.pop(key[0], None)
-                if before is not None:
-                    self._covered[key[0]] = frozenset(before.covers)
         self._committed = {}
         self._changed.clear()
 
@@ -159,30 +156,12 @@ class Replica:
         if key not in self._committed:
             self._committed[key] = self.entries.get(key)
 
-    def _put(self, entry: Entry, old: Entry | None) -> None:
-        self._note_change(entry.key)
-        if old is None:
-            self._incarnations.setdefault(entry.origin, {})[entry.incarnation] = None
-            self._order = None
-        self.sizes[entry.origin] += entry.size() - (old.size() if old else 0)
-        self.entries[entry.key] = self._share_arms(entry)
-
     def _share_arms(self, entry: Entry) -> Entry:
         """Let entries with the same arms share one tuple of them."""
         if len(self._arms) > MOST_SHARED_ARMS:  # of liars, whose arms are all different
             self._arms.clear()
         arms = self._arms.setdefault(entry.arms, entry.arms)
         return entry if arms is entry.arms else replace(entry, arms=arms)
-
-    def _remove(self, entry: Entry) -> None:
-        self._note_change(entry.key)
-        incarnations = self._incarnations[entry.origin]
-        del self.entries[entry.key], incarnations[entry.incarnation]
-        self.sizes[entry.origin] -= entry.size()
-        if not incarnations:
-            del self._incarnations[entry.origin], self.sizes[entry.origin]
-            self._covered.pop(entry.origin, None)
-        self._order = None
 
 
 def _part_name(key: Key) -> str:

@@ -31,20 +31,10 @@ def name_side_row(*parts: str) -> str:
     return "".join(PREFIX + part for part in parts)
 
 
-def split_side_name(name: str) -> tuple[str, ...]:
-    """Return the parts of the name of a side row."""
-    return tuple(name.split(PREFIX)[1:])
-
-
-def make_side_row(cell: Sequence[int], dimension: int) -> tuple[int, ...]:
-    """Return a cell as a row of an entry with so many numbers."""
-    return (*cell, *[0] * (dimension - len(cell)))
-
-
 def select_cells(rows: Mapping[str, Sequence[int]]) -> dict[tuple[str, ...], Cell]:
     """Return the cells of all side rows among some rows, by the parts of their names."""
     return {
-        split_side_name(name): (row[0], row[1], row[2])
+        tuple(name.split(PREFIX)[1:]): (row[0], row[1], row[2])
         for name, row in rows.items()
         if is_side_row(name)
     }
