@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from posse.live.exchange.evidence_sums import PER_UNIT, minus, plus, total
@@ -61,6 +61,9 @@ def epoch(world: World, a: int, b: int) -> None:
             world.tick_site(site)
         if b % 2:
             world.deliver_all()
+        else:  # one of two agents of a name may take the other for gone, and compact its evidence
+            for site in world.sites.values():
+                site.closes_late |= world.has_twin(site)
 
 
 def judge_fading(world: World, experiment: str) -> None:
@@ -129,25 +132,41 @@ def _judge_edges(exchanges: dict[str, Any]) -> None:
         raise Violation("levels do not sum up to what was observed")
 
 
+@dataclass
+class Weight:
+    """The decisions of an arm that count, and how many: each worth what its time says."""
+
+    worth: float = 0.0
+    decisions: int = 0
+    superseded: float = 0.0  # the part of `worth` that a twin may have compacted without
+
+
 def _remaining_weights(
     world: World, names: list[str], experiment: str, position: float
-) -> dict[str, list[float]]:
-    """The decisions of some sites that count, and how many: each worth what its time says."""
-    weights: dict[str, list[float]] = defaultdict(lambda: [0.0, 0])
+) -> dict[str, Weight]:
+    """What is left of the decisions of some sites, by arm."""
+    weights: dict[str, Weight] = defaultdict(Weight)
     for name in names:
-        for (of, _), decision in world.sites[name].memory.decisions.items():
+        site = world.sites[name]
+        assert site.node is not None
+        exchange = site.node.experiment(experiment).agent.exchange
+        for (of, _), decision in site.memory.decisions.items():
             record = decision.record
             if of == experiment and sums_of_decision(record)[3]:
-                row = weights[record.arm]
-                row[0] += 2.0 ** (record.time / HALF_LIFE - position)
-                row[1] += 1
+                weight = weights[record.arm]
+                worth = 2.0 ** (record.time / HALF_LIFE - position)
+                weight.worth += worth
+                weight.decisions += 1
+                if site.closes_late and world.has_twin(site):
+                    weight.superseded += worth * exchange.is_superseded(record.incarnation)
     return weights
 
 
-def _compare_weights(name: str, evidence: dict[str, Any], weights: dict[str, list[float]]) -> None:
+def _compare_weights(name: str, evidence: dict[str, Any], weights: dict[str, Weight]) -> None:
     for arm in evidence.keys() | weights.keys():
         count = evidence[arm][-1] / PER_UNIT if arm in evidence else 0.0
-        worth, decisions = weights.get(arm, [0.0, 0])
+        weight = weights.get(arm, Weight())
         # a quantum for each decision that was weighed, and for each halving of a sum
-        if abs(count - worth) > (4 * decisions + 200) / PER_UNIT:
-            raise Violation(f"{name} counts {count} of {arm}, and {worth} are left")
+        slack = (4 * weight.decisions + 200) / PER_UNIT
+        if not weight.worth - weight.superseded - slack <= count <= weight.worth + slack:
+            raise Violation(f"{name} counts {count} of {arm}, and {weight.worth} are left")

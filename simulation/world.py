@@ -61,7 +61,7 @@ class Site:
     put_back: int = 0  # how often its disk was set back, lost or cloned
     went_on_alone: bool = False  # whether it did after that, when a neighbour had not answered
     has_untold: bool = False  # a copy with rewards that no neighbour was told of was put back
-    closes_late: bool = False  # was down, its clock was set back, or its window was changed
+    closes_late: bool = False  # was down or cut off, its clock set back, or its window changed
 
 
 class World:
