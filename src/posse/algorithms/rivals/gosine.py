@@ -147,7 +147,8 @@ class GosInE:
         lower = np.where(swap, state.upper, state.lower)
         new = ~state.active_arms[runs, agents, recommended] & (np.diff(starts) > 0)
         # a neighbour that slept through the phase recommends nothing
-        new = new & phase_counts.any(axis=-1)[runs, adviser]
+        has_played = np.asarray(phase_counts.any(axis=-1))
+        new = new & has_played[runs, adviser]
         return replace(
             state,
             upper=upper,
