@@ -288,6 +288,12 @@ def test_followers_and_stages_outlast_sleep():
     chosen = dducb.choose(state, 5, np.random.default_rng(1))
     np.testing.assert_array_equal(chosen[0, [0, 2, 3, 4]], 2)
     assert chosen[0, 1] in range(3)
+    # who has played in the stage keeps its arm over a nap; of equal indices a new choice is arm 0
+    later = np.concatenate([arms, [[[IDLE, IDLE, 2, 2, 2]]]])
+    state = learn_history(dducb, later, np.zeros(later.shape), [NETWORK.weights] * 5)
+    np.testing.assert_array_equal(
+        dducb.choose(state, 6, np.random.default_rng(1))[0, [0, 1]], [2, 0]
+    )
 
 
 def test_nobody_learns_while_the_leader_of_dpe2_sleeps():

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation
+from posse import rules, validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import noise_scale
 from posse.algorithms.rivals.kl_index import kl_ucb
@@ -80,9 +80,9 @@ class GosInE:
 
     def __post_init__(self) -> None:
         validation.validate_choice("index", self.index, INDICES)
-        validation.validate_number("level", self.level, above=0)
+        rules.validate_parameter("level", self.level, above=0)
         if self.sigma is not None:
-            validation.validate_number("sigma", self.sigma, above=0)
+            rules.validate_parameter("sigma", self.sigma, above=0)
 
     @classmethod
     def example(cls) -> Self:
@@ -147,7 +147,8 @@ class GosInE:
         lower = np.where(swap, state.upper, state.lower)
         new = ~state.active_arms[runs, agents, recommended] & (np.diff(starts) > 0)
         # a neighbour that slept through the phase recommends nothing
-        new = new & (phase_counts.sum(axis=-1) > 0)[runs, adviser]
+        has_played = np.asarray(phase_counts.any(axis=-1))
+        new = new & has_played[runs, adviser]
         return replace(
             state,
             upper=upper,

@@ -225,10 +225,30 @@ def merge_awake(
             agents[n_movers] = agent
             n_movers += U64(at > begin)
         by_largest = constants[U64(8) + largest]
+        # agents side by side whose links all work, as without sleep, merge in one stretch
+        as_static = not by_max_degree or U64(9) + largest == U64(constants.size)
+        start = end = U64(0)
         for nth in range(n_movers):
             agent = agents[nth]
             begin = U64(offsets[agent])
             degree = degrees[agent]
+            is_whole = as_static & (begin + degree + U64(1) == U64(offsets[agent + U64(1)]))
+            # a stretch of one row would be slower
+            is_whole = is_whole & ((links[agent] > 1) | (agent == end))
+            if is_whole and not by_max_degree:
+                for e in range(begin, begin + degree):
+                    sender = senders[e]
+                    n_links = U64(offsets[sender + U64(1)] - offsets[sender])
+                    is_whole = is_whole & (degrees[sender] + U64(1) == n_links)
+            if is_whole:
+                if agent != end:
+                    _merge_rows(
+                        out, state, offsets, neighbours, weights, links, first + start,
+                        first + end, n_agents, width, True,
+                    )  # fmt: skip
+                    start = agent
+                end = agent + U64(1)
+                continue
             own = (first + agent) * width
             kept = 1.0
             for e in range(degree):
@@ -244,6 +264,10 @@ def merge_awake(
                 amounts[e] = kept if e == degree else 0.0
             n_rows = (degree // U64(3) + U64(1)) * U64(3)
             _weigh_rows(out, own, state, rows, amounts, n_rows, width)
+        _merge_rows(
+            out, state, offsets, neighbours, weights, links, first + start, first + end, n_agents,
+            width, True,
+        )  # fmt: skip
         if returns:
             _copy_rows(state, out, first * width, agents, n_movers, width)
             continue
