@@ -340,3 +340,9 @@ def test_a_sweep_over_numbers_of_a_world_shows_the_rule_and_its_value(tmp_path):
     assert settings["bandit"]["family"]["sigma"] == math.sqrt(5)
     assert settings["bandit"]["delay"]["mean"] == 4
     assert settings["network"]["dynamics"]["p"] == 0.2
+
+
+def test_a_word_that_an_algorithm_knows_is_no_rule():
+    for rate in ("learnt", "N"):
+        algorithm = posse.PushSum(TS, learning_rate=rate)
+        assert rules.find_rules(algorithm) == ({"learning_rate": "N"} if rate == "N" else {})

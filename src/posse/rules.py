@@ -213,7 +213,7 @@ def _is_rule_of(name: str, item: Any, annotation: str) -> bool:
         return is_rule(item)
     if not re.search(r"\b(float|int)\b", annotation):
         return False
-    if re.search(r"\bstr\b", annotation):
+    if re.search(r"\b(str|Literal)\b", annotation):
         return is_rule(item)
     parse_rule(name, item)
     return True

@@ -146,3 +146,18 @@ def test_refusals():
 def tell_one_arm(means):
     """An order that is none: the same arm everywhere."""
     return np.zeros(means.shape, int)
+
+
+def test_the_order_in_which_liars_are_named_does_not_matter_under_a_tree():
+    network = posse.networks.path(6)
+    regrets = [
+        posse.simulate(
+            posse.Bandit.gaussian([1.0, 0.5, 0.0]),
+            network,
+            posse.Liars(posse.Tree(posse.ThompsonSampling()), agents=agents),
+            horizon=30,
+            runs=4,
+        ).regret
+        for agents in ([1, 3], [3, 1])
+    ]
+    np.testing.assert_array_equal(*regrets)

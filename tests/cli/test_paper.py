@@ -109,3 +109,17 @@ def test_mistakes_are_one_line(folder, capsys, arguments, words):
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("posse: ")
     assert words in line
+
+
+def test_without_a_terminal_a_line_says_that_a_figure_is_done(capsys):
+    from types import SimpleNamespace
+
+    from posse.cli.paper import _PaperBars
+    from posse.lab.progress import create_progress
+
+    panel = SimpleNamespace(title="a cycle [x]", horizon=1, curves={})
+    bars = _PaperBars(create_progress())
+    bars.announce_plan([("fig1a", panel, 5)])
+    with bars.show_panel("fig1a", panel, 5):
+        assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "fig1a: a cycle [x]: done, 5 runs\n"

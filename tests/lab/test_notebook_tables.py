@@ -93,3 +93,10 @@ def test_a_bandit_with_contexts():
     caption, rows = cells(bandit._repr_html_())
     assert caption == "Bandit with 3 arms and contexts"
     assert [row[0] for row in rows] == ["family", "contexts", "theta"]
+
+
+def test_a_summary_is_a_table_with_four_digits():
+    summary = make(runs=3).summary()
+    caption, rows = cells(summary._repr_html_())
+    assert "3 runs" in caption
+    assert dict(rows)["mean"] == f"{summary.mean:.4g}"

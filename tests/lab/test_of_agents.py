@@ -113,3 +113,13 @@ def test_a_single_result_has_the_row_of_the_comparison(comparison, agents):
         assert row["regret"].item() != result.table()["regret"].item()
         assert comparison.to_latex(agents=agents) != comparison.to_latex()
         assert comparison.to_latex(agents=agents) == comparison.of_agents(agents).to_latex()
+
+
+def test_the_plot_and_the_report_of_a_single_result_are_of_these_agents(comparison, tmp_path):
+    result = comparison["dec"]
+    expected = result.agent_regret[:, 1:].mean(axis=1)  # the leaves of the star
+    line = result.plot(agents="leaves").lines[0]
+    np.testing.assert_allclose(line.get_ydata()[-1], expected.mean(axis=0)[-1])
+    result.report(tmp_path, agents="leaves")
+    stored = posse.load(tmp_path / "files" / "results.nc")
+    np.testing.assert_array_equal(stored.regret, expected)

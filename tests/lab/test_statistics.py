@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import posse
 from posse.lab.results import Result
 from posse.lab.statistics import (
     Estimate,
@@ -269,3 +271,26 @@ def test_regret_of_agents_and_a_wrong_leader_by_their_pulls():
     np.testing.assert_allclose(agent_regrets(pulls, gaps), [[1.0, 2.0], [9.0, 6.0]])
     assert wrong_leader_share(pulls, gaps) == 0.5
     assert wrong_leader_share(pulls, np.zeros((2, 2))) == 0.0
+
+
+def test_a_paired_difference_says_its_p_value_and_runs():
+    comparison = posse.compare(
+        posse.Bandit.bernoulli([0.7, 0.3]),
+        posse.networks.cycle(3),
+        {
+            "dec": posse.Decentralized(posse.ThompsonSampling()),
+            "alone": posse.Isolated(posse.ThompsonSampling()),
+        },
+        horizon=10,
+        runs=12,
+        engine="reference",
+    )
+    finals = [comparison[name].regret[:, -1] for name in ("dec", "alone")]
+    found = posse.paired_difference(comparison["dec"], comparison["alone"])
+    assert found.p_value == pytest.approx(stats.ttest_rel(*finals).pvalue, rel=1e-9)
+    assert found.runs == 12
+    assert f"p_value={found.p_value:.2g}, runs=12)" in repr(found)
+    mean, _, _, _ = found
+    assert mean == pytest.approx((finals[0] - finals[1]).mean())
+    copy = pickle.loads(pickle.dumps(found))
+    assert (copy, copy.p_value, copy.runs) == (found, found.p_value, 12)

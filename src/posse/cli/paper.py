@@ -140,6 +140,10 @@ class _PaperBars:
             self._bars.advance(self._total_task, steps)
 
         yield advance
+        # Without a terminal bars are drawn once, at the end: a line says that a figure is done.
+        if not self._bars.console.is_terminal:
+            line = f"{name}: {panel.title}: done, {runs} runs"
+            self._bars.console.print(line, markup=False, highlight=False)
 
 
 def _count_steps(panel: Panel, runs: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from posse import validation
+from posse import notebook_tables, validation
 from posse.lab import run_ranges as ranges
 from posse.lab.simulation import RECORDED, draw_arm_orders, infer_dims
 from posse.lab.statistics import mean_interval
@@ -45,6 +45,11 @@ class Summary:
         if self.runs == 1:
             return f"{where} (1 run, no interval)"
         return f"{where} (95% interval {self.format_interval()}, {self.runs} runs)"
+
+    def _repr_html_(self) -> str:
+        values = {name: getattr(self, name) for name in ("mean", "standard_error", "low", "high")}
+        caption = f"{self.measure} per agent at round {self.horizon}, {self.runs} runs"
+        return notebook_tables.render_fields(caption, values)
 
     def format_interval(self) -> str:
         """Format the 95% interval, with as many digits as the error allows."""

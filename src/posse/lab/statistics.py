@@ -43,6 +43,22 @@ class Estimate(NamedTuple, Generic[T]):
         return f"Estimate({', '.join(shown)})"
 
 
+class PairedEstimate(Estimate[float]):
+    """The estimate of a mean over paired runs: four numbers, and attributes beside them.
+
+    runs: the number of pairs
+    p_value: of Student's t test that the mean is 0; None for few runs
+    """
+
+    runs: int
+    p_value: float | None
+
+    def __repr__(self) -> str:
+        """Show four digits, the p-value and the number of runs."""
+        p = "None" if self.p_value is None else f"{self.p_value:.2g}"
+        return f"{super().__repr__()[:-1]}, p_value={p}, runs={self.runs})"
+
+
 def mean_interval(
     values: ArrayLike, axis: int = 0, level: float = 0.95
 ) -> Estimate[NDArray[np.float64]]:
@@ -167,8 +183,10 @@ def correct_p_values(p_values: Sequence[float | None]) -> list[float | None]:
     return corrected_values
 
 
-def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[float]:
+def paired_difference(a: Result, b: Result, level: float = 0.95) -> PairedEstimate:
     """Subtract the final regret of `b` from that of `a`, paired run by run, with its interval.
+
+    Beside the four numbers it has `p_value` (of Student's t, None for few runs) and `runs`.
 
     Where the true means are unknown it subtracts rewards, and the better one has more.
 
@@ -188,7 +206,11 @@ def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[flo
             "both",
             stacklevel=2,
         )
-    return compare_paired(a.curves[:, -1], b.curves[:, -1], level)[0]
+    interval, p = compare_paired(a.curves[:, -1], b.curves[:, -1], level)
+    difference = PairedEstimate(*interval)
+    difference.runs = a.runs
+    difference.p_value = p
+    return difference
 
 
 def tail_percentile(regrets: FloatArray, percent: int) -> float | None:

@@ -117,3 +117,9 @@ def test_numbers_have_the_digits_that_their_error_allows():
     assert format_estimate(0.001234, 0.000056) == r"$0.001234 \pm 0.000056$"
     assert np.all([escape_latex(c) != c for c in "\\&%$#_{}~^"])
     assert escape_latex("a\\b_c") == r"a\textbackslash{}b\_c"
+
+
+def test_values_of_different_runs_are_not_compared(tmp_path):
+    sweep = posse.sweep(EXPERIMENT, {"runs": [2, 3]}, folder=tmp_path)
+    with pytest.raises(ValueError, match="significance over runs needs the same runs"):
+        sweep.significance("runs")
