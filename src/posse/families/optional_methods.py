@@ -108,10 +108,12 @@ def to_count_and_total(family: Family, belief: FloatArray) -> FloatArray:
     A family that learns a variance, with `powers` (1, 2), has the sum of squares too: (3, ...).
     """
     basis = _count_total_basis(family)
-    # a coordinate that grows as one before it, such as a shape, says nothing new
-    known = [row for row in range(len(basis)) if _adds_rank(basis, row)]
-    sums = np.linalg.solve(basis[known], belief[known].reshape(len(known), -1))
-    return np.asarray(sums.reshape(-1, *belief.shape[1:]))
+    if basis.shape[0] > basis.shape[1]:
+        # a coordinate that grows as one before it, such as a shape, says nothing new
+        known = [row for row in range(len(basis)) if _adds_rank(basis, row)]
+        basis, belief = basis[known], belief[known]
+    sums = np.linalg.solve(basis, belief.reshape(len(basis), -1))
+    return np.asarray(sums.reshape(belief.shape))
 
 
 def from_count_and_total(family: Family, count_and_total: FloatArray) -> FloatArray:
@@ -136,7 +138,7 @@ def _count_total_basis(family: Family) -> FloatArray:
     """Return B with coordinates = B (count, total), or B (count, total, squares): (D, 2 or 3)."""
     # statistic(y) = weight B (1, y, y^2) is a polynomial, so two or three rewards determine B
     weight = get_optional(family, "observation_weight")
-    if max(getattr(family, "powers", (1,))) < 2:
+    if 2 not in get_optional(family, "powers"):
         at_zero, at_one = family.statistic(np.array([0.0, 1.0])).T
         return np.asarray(np.stack([at_zero, at_one - at_zero], axis=1) / weight)
     below, at_zero, above = family.statistic(np.array([-1.0, 0.0, 1.0])).T

@@ -79,6 +79,8 @@ class Kind:
             self.family.prior().reshape(-1, *[1] * np.ndim(sizes)),
             generator.uniform(0.05, 0.95, (*np.shape(sizes)[:-1], 1)),
         )
+        if self.belief.n_planes == 3:  # quantiles of its heavy tails would be too far apart
+            return self.learnt(sizes, middle + np.clip(off, -7, 7) / np.sqrt(sizes))
         levels = stats.norm.cdf(np.clip(off, -7, 7))
         around = self.coordinates(*self.learnt(sizes, middle))
         return self.learnt(sizes, self.family.mean_quantile(around, levels))

@@ -215,10 +215,10 @@ def test_what_is_not_known_of_late_rewards_is_not_kept():
 def test_the_compiled_engine_says_what_it_lacks():
     late = BERNOULLI.delayed(mean=3)
     assert simulate(late, posse.Isolated(TS), engine="auto").engine == "compiled"
-    for algorithm in (posse.Flooding(TS), posse.Tree(TS)):
-        assert simulate(late, algorithm, engine="auto").engine == "reference"
-        with pytest.raises(ValueError, match=f"no kernel for delay with {algorithm.name.title()}"):
-            simulate(late, algorithm, engine="compiled")
+    assert simulate(late, posse.Tree(TS), engine="auto").engine == "compiled"
+    assert simulate(late, posse.Flooding(TS), engine="auto").engine == "reference"
+    with pytest.raises(ValueError, match="no kernel for delay with Flooding"):
+        simulate(late, posse.Flooding(TS), engine="compiled")
 
 
 # Files --------------------------------------------------------------------------------------
