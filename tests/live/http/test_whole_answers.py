@@ -64,3 +64,25 @@ def test_requests_sent_at_once_are_answered_in_their_order(server):
 
 def _connect(server):
     return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=5)
+
+
+def test_who_asks_to_close_is_told_and_closed(server):
+    """Whole answers are not uvicorn's: their head must say the same."""
+    for name in (b"keep-alive", b"close"):
+        with _connect(server) as raw:
+            raw.sendall(
+                b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+                b"Content-Type: application/json\r\nConnection: " + name + b"\r\n\r\n{}"
+            )
+            head, _, body = raw.recv(65536).partition(b"\r\n\r\n")
+            status, *fields = head.split(b"\r\n")
+            headers = dict(field.split(b": ") for field in fields)
+            assert status == b"HTTP/1.1 200 OK"
+            assert headers.pop(b"date")
+            assert headers.pop(b"connection", b"keep-alive") == name
+            assert headers == {
+                b"content-type": b"application/json",
+                b"content-length": b"%d" % len(body),
+            }
+            if name == b"close":
+                assert raw.recv(1) == b""

@@ -196,20 +196,14 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Release the memory of answered bodies, and begin the next pipelined request."""
-        # In place of uvicorn's: that sets a timer after every answer, and reads on, however many
-        # requests wait. `check_deadlines` closes idle connections.
+        """Release the memory of answered bodies."""
         self._idle_since = self.loop.time()
-        self.server_state.total_requests += 1
         # Bodies of pipelined requests are counted together, and released after the last answer.
         if not self.pipeline:
             self._release_body_memory()
-        if self.transport.is_closing():
-            return
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
-        if not self.pipeline:
-            self.flow.resume_reading()
+        super().on_response_complete()
+        if self.pipeline:  # uvicorn would read on, however many requests wait
+            self.flow.pause_reading()
 
     def _send_whole(self, cycle: RequestResponseCycle, response: Response) -> bool:
         """Send a whole answer in one go; False if it must be sent in parts, as ASGI does.
@@ -274,9 +268,6 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._write_blocked_since = None
         if self._waiting_since is None:
-            idle = self.idle_since
-            if idle is not None and now - idle > self.limits.idle_seconds:
-                self.transport.close()
             return
         if self.flow.read_paused:  # the server is slow, not the client
             self._waiting_since = now
