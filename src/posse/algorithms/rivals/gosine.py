@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import rules, validation
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import noise_scale
 from posse.algorithms.rivals.kl_index import kl_ucb
@@ -80,9 +80,9 @@ class GosInE:
 
     def __post_init__(self) -> None:
         validation.validate_choice("index", self.index, INDICES)
-        rules.validate_parameter("level", self.level, above=0)
+        validation.validate_number("level", self.level, above=0)
         if self.sigma is not None:
-            rules.validate_parameter("sigma", self.sigma, above=0)
+            validation.validate_number("sigma", self.sigma, above=0)
 
     @classmethod
     def example(cls) -> Self:
