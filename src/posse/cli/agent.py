@@ -70,9 +70,6 @@ def _run_agent(file: Path) -> None:
         require_live_extra(),
         listen_for_stop(reload_settings) as wait_for_stop,
     ):
-        from posse.live.lean_imports import import_scipy_special
-
-        import_scipy_special()  # before anything else imports it
         from posse.live import process as logs
         from posse.live.config import read_settings
         from posse.live.process import make_node
