@@ -167,6 +167,7 @@ def test_a_class_without_the_base_has_the_defaults():
         "subgaussian": None,
         "unit": None,
         "observation_weight": 1.0,
+        "shape_offset": 0.0,
         "reward_parameter": 0.0,
         "site_spread": 1.0,
     }

@@ -71,7 +71,7 @@ def push(network, masses, evidence, t=2, n_runs=1, learnt=False):
     plan = plan_kernels(simulation)
     arrays = build_network_arrays(network, plan)
     prior = np.repeat([0.25, 0.5], evidence.shape[1] // 2)
-    arrays.constants[[push_sum.COUNT, push_sum.TOTAL]] = 0.25, 0.5
+    arrays.constants[[push_sum.PRIOR, push_sum.PRIOR + 1]] = 0.25, 0.5
     arrays.constants[push_sum.RATE] = 0.0  # no observations
     n_agents = network.n_agents
     divisor = np.where(masses[1] > 0, masses[1], masses[0]) if learnt else masses[0]
