@@ -123,8 +123,7 @@ def choose() -> Any:
                 state, np.zeros(0), shared, float(level),
                 np.zeros(0) if thresholds is None else thresholds,
                 arms, led, np.full(1, drawing, np.uint8), np.zeros(1, np.int32),
-                np.empty((n_agents + 64) * max(8, 3 * (n_arms + 1)) + 256),
-                np.empty((n_agents + 64) * (n_arms + 1), np.uint32), np.zeros(8, np.uint64),
+                *engine.allocate_scratch(n_agents, n_arms), np.zeros(8, np.uint64),
                 U64(0), U64(n_agents), U64(n_agents), U64(n_arms), U64(run), U64(t), *key_of(seed),
             )  # fmt: skip
         return arms, led

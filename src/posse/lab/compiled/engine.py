@@ -439,14 +439,20 @@ def _allocate_aligned(size: int) -> FloatArray:
     return floats[-(floats.ctypes.data // floats.itemsize) % line :][:size]
 
 
+def allocate_scratch(n_agents: int, n_arms: int) -> tuple[FloatArray, NDArray[np.uint32]]:
+    """Allocate what choose kernels write into for so many agents of a tile: scratch and spare."""
+    # three numbers per arm of every agent for its samples, and as many for a copy of its row
+    floats = (n_agents + 2) * max(8, 6 * (n_arms + 1)) + 2 * ROOM
+    return _allocate_aligned(floats), np.empty(n_agents * (n_arms + 2) + 2 * ROOM, np.uint32)
+
+
 def allocate_workspace(rows: BlockState, tile: int, n_words: int) -> ThreadWorkspace:
     """Allocate the scratch arrays of one thread, for tiles of so many rows."""
     n_runs = len(rows.runs)
     n_arms = rows.simulation.bandit.n_arms
     agents = min(tile, rows.simulation.network.n_agents)
     return ThreadWorkspace(
-        scratch=_allocate_aligned((agents + 2) * max(8, 5 * (n_arms + 1)) + 2 * ROOM),
-        spare=np.empty(agents * (n_arms + 2) + 2 * ROOM, np.uint32),
+        *allocate_scratch(agents, n_arms),
         stream=np.zeros(8, np.uint64),
         close=np.zeros(n_runs, np.int32),
         tally=np.zeros(n_runs * n_arms, np.int64),

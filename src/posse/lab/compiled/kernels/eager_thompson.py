@@ -44,7 +44,7 @@ def _choose_awake_eagerly(
     """
     use_wide_vectors()
     n = U64(arms.size)
-    width = U64(2) * n_arms
+    width = U64(posterior.n_planes) * n_arms
     stride = (n_arms + U64(1)) & ~U64(1)
     awake = n * stride + U64(ROOM)
     n_awake = U64(0)
