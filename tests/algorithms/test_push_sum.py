@@ -288,7 +288,7 @@ def test_a_link_carries_the_evidence_and_the_masses(network):
         np.testing.assert_allclose(result.numbers_sent, [expected, expected])
 
 
-@pytest.mark.parametrize("bad", [0, -1.0, np.nan, "N", "learned", True])
+@pytest.mark.parametrize("bad", [0, -1.0, np.nan, "M", "learned", True])
 def test_a_learning_rate_that_is_neither_positive_nor_learnt_is_refused(bad):
     with pytest.raises(ValueError, match="learning_rate"):
         PushSum(TS, learning_rate=bad)

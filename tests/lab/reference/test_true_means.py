@@ -339,7 +339,7 @@ def test_agents_that_change_in_number_from_run_to_run():
     ("make", "message"),
     [
         (lambda: posse.Bandit.gaussian(MEANS, site_sd=-1), "site_sd must be a finite number at"),
-        (lambda: posse.Bandit.gaussian(MEANS, site_sd="x"), "site_sd must be a number, got 'x'"),
+        (lambda: posse.Bandit.gaussian(MEANS, site_sd="x"), "sd: a rule knows N"),
         (lambda: posse.Bandit.gaussian(MEANS, site_sd=[0.1, 0.2]), "each of the 3 arms, got 2"),
         (lambda: posse.Bandit.gaussian(MEANS, site_sd=[[0.1]]), "one number or one per arm"),
         (lambda: posse.Bandit.gaussian([[MEANS]], site_sd=0.1), "differ from agent to agent alr"),
