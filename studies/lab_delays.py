@@ -86,7 +86,7 @@ def simulate(bandit, network, algorithm, horizon, runs):
     """A result, with beliefs at the end."""
     return posse.simulate(
         bandit, network, algorithm, horizon=horizon, runs=runs, seed=SEED, record=[horizon],
-        keep=("beliefs",), threads=os.cpu_count(), engine="reference",
+        keep=("beliefs",), threads=os.cpu_count(),
     )  # fmt: skip
 
 

@@ -63,7 +63,6 @@ def play_kind(bandit, kind, half_life, runs):
     result = posse.simulate(
         bandit, NETWORK, algorithm, horizon=HORIZON, runs=runs, seed=SEED, record=TIMES,
         keep=("means", "beliefs", *(["signs"] if sketched else [])), threads=os.cpu_count(),
-        engine="reference",
     )  # fmt: skip
     n_arms = bandit.n_arms
     means = result.means if result.means.ndim == 3 else result.means[:, None]

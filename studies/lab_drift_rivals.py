@@ -35,7 +35,7 @@ def study(runs=40):
             row = [
                 posse.simulate(
                     WORLDS[world], NETWORK, rival(half_life), horizon=HORIZON, runs=runs, seed=SEED,
-                    record=[HORIZON], engine="reference", threads=os.cpu_count(),
+                    record=[HORIZON], threads=os.cpu_count(),
                 ).regret[:, -1]
                 for half_life in HALF_LIVES
             ]  # fmt: skip

@@ -48,7 +48,7 @@ def play(network, runs):
     """Regret at the switch and at the horizon, and pulls of a bad arm by all until the switch."""
     result = posse.simulate(
         BANDIT, network, posse.Decentralized(posse.ThompsonSampling()),
-        horizon=HORIZON, runs=runs, seed=SEED, record=[SWITCH, HORIZON], engine="reference",
+        horizon=HORIZON, runs=runs, seed=SEED, record=[SWITCH, HORIZON],
     )  # fmt: skip
     return result.regret
 

@@ -57,7 +57,7 @@ def regret(bandit, network, algorithm, horizon, runs):
     """Of each run at the end."""
     result = posse.simulate(
         bandit, network, algorithm, horizon=horizon, runs=runs, seed=SEED, record=[horizon],
-        engine="reference", threads=os.cpu_count(),
+        threads=os.cpu_count(),
     )  # fmt: skip
     return result.regret[:, -1]
 
