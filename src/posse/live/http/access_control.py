@@ -16,9 +16,7 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-# in scope["extensions"]: the transport of the connection, and a function that sends a whole answer
-TRANSPORT_EXTENSION = "posse.transport"
-WHOLE_EXTENSION = "posse.whole"
+TRANSPORT_EXTENSION = "posse.transport"  # in scope["extensions"]: the transport of the connection
 
 MAX_BODY_BYTES = 1_000_000  # the largest body
 TOO_LARGE = f"the body is larger than {MAX_BODY_BYTES} bytes: send less at once"

@@ -13,7 +13,6 @@ from posse.live.http import request_bodies as bodies
 from posse.live.http import responses as answers
 from posse.live.http.access_control import (
     TRANSPORT_EXTENSION,
-    WHOLE_EXTENSION,
     AccessControl,
     Receive,
     Scope,
@@ -117,10 +116,7 @@ class AgentApp:
                 answer = flag_error_response(part, error, *explained)
             else:
                 answer = answers.error_response(*explained)
-        send_whole = scope.get("extensions", {}).get(WHOLE_EXTENSION)
-        plain = answer.status == 200 and not (answer.headers or allowed_origin)
-        if not (plain and send_whole is not None and send_whole(answer)):
-            await send_response(send, answer, head_only=head_only)
+        await send_response(send, answer, head_only=head_only)
         if waits is not None:
             waits.add(perf_counter() - began)
 

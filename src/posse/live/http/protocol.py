@@ -13,22 +13,12 @@ import sys
 import termios
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NoReturn, cast
 
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from posse.live.counters import Counts
-from posse.live.http.access_control import (
-    MAX_BODY_BYTES,
-    TRANSPORT_EXTENSION,
-    WHOLE_EXTENSION,
-)
-from posse.live.http.responses import Response
+from posse.live.http.access_control import MAX_BODY_BYTES, TRANSPORT_EXTENSION
 
 MAX_HEAD_BYTES = 65_536  # of a request besides its body: head, trailers, chunk extensions
 CHUNK_OVERHEAD = 16  # bytes of framing around an ordinary chunk, at most
@@ -171,8 +161,6 @@ class LimitedProtocol(HttpToolsProtocol):
             self.cycle is not None and self.parser.get_method() != b"HEAD"
         ):  # its response has no body
             self.cycle.transport = self._coalescing
-            extensions = cast("dict[str, Any]", self.scope["extensions"])
-            extensions[WHOLE_EXTENSION] = partial(self._send_whole, self.cycle)
         self.headers = []  # trailers are not headers of the request
 
     def on_chunk_header(self) -> None:
@@ -204,31 +192,6 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.pipeline:  # uvicorn would read on, however many requests wait
             self.flow.pause_reading()
-
-    def _send_whole(self, cycle: RequestResponseCycle, response: Response) -> bool:
-        """Send a whole answer in one go; False if it must be sent in parts, as ASGI does.
-
-        Every decision and reward is answered here: uvicorn checks and joins each header.
-        """
-        if cycle.disconnected or cycle.response_started or self.flow.write_paused:
-            return False
-        cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = False
-        body = response.body
-        headers = [
-            *self.server_state.default_headers,
-            (b"content-type", response.content_type),
-            (b"content-length", b"%d" % len(body)),
-        ]
-        if not cycle.keep_alive:
-            headers.append((b"connection", b"close"))
-        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[response.status], lines, body))
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            self.transport.close()
-        self.on_response_complete()
-        return True
 
     def data_received(self, data: bytes) -> None:
         """Parse data, up to the largest head."""
