@@ -292,7 +292,6 @@ class Node:
         """Queue a message for the inbox thread, or drop it."""
         self.counts.add("received")
         if not self._inbox.put_message(peer, payload):
-            # the network's thread waits, and with it who sends too much
             # Back-pressure: the transport's thread waits, and with it the sender.
             self.stopping.wait(HOLD_SECONDS)
 

@@ -42,7 +42,6 @@ def compute_fingerprint(
     terms: Mapping[str, float | str | None] | None = None,
 ) -> str:
     """Compute the fingerprint of an exchange, such as '1-9f86d081884c7d659a2feaa0c55ad015'."""
-    # lengths first: no two names run into each other
     # Lengths first, so that no two pairs of names give the same text.
     names = f"{len(network)} {network} {len(experiment)} {experiment}"
     text = f"{names} {_render_numbers(kind, evidence)}{_render_terms(terms or {})}"

@@ -128,8 +128,8 @@ def build_arm_histories(
     numbers: FloatArray, names: Iterable[str], largest: float
 ) -> dict[str, ArmHistory]:
     """Round the numbers (T, K, 6) of each arm; largest: the largest absolute reward."""
-    # so that the largest reward has four digits: rates are differences of sums
-    # Rates are differences of cumulative sums, so the sums need more decimals than the rates.
+    # The largest reward has four digits. Rates are differences of cumulative sums, so the sums need
+    # more decimals than the rates.
     places = min(15, max(0, 3 - math.floor(math.log10(largest)))) if largest > 0 else 0
     decimals = (PULL_DECIMALS, PULL_DECIMALS, places) * 2
     arms = {}
