@@ -136,7 +136,7 @@ def at_rest(world: World) -> bool:
         assert site.node is not None
         for experiment in site.node.experiments.values():
             exchange = experiment.agent.exchange
-            if isinstance(exchange, Origins) and exchange.is_resting:
+            if isinstance(exchange, Origins) and exchange.incarnations.resting:
                 return False
             for name, status in experiment.neighbours().items():
                 if name != LIAR and status.active and status.lag != 0:

@@ -53,7 +53,7 @@ class OriginsFaults(Faults):
         if not self.rolled_back:
             for evidence in held:
                 assert_within(evidence, one)
-        assert not any(agent.is_resting for agent in world.agents.values())
+        assert not any(agent.incarnations.resting for agent in world.agents.values())
         for agent in world.agents.values():
             assert len(agent.replica.of_origin(agent.identity)) <= FEW
         if not (self.rolled_back or self.died):

@@ -40,9 +40,9 @@ class FadingFlows(FadingFaults):
                     continue
                 other, opposite = agents[peer].records().get(identity, (0, {}))
                 assert abs(version - other) <= 1
-                epoch = max(agent.epoch, agents[peer].epoch)
-                mine = shift_ledger(flow, epoch - agent.epoch)
-                theirs = shift_ledger(opposite, epoch - agents[peer].epoch)
+                epoch = max(agent._records.epoch, agents[peer]._records.epoch)
+                mine = shift_ledger(flow, epoch - agent._records.epoch)
+                theirs = shift_ledger(opposite, epoch - agents[peer]._records.epoch)
                 assert version != other or not plus(mine, theirs)
 
     def teardown(self):

@@ -246,7 +246,7 @@ class Copies(RuleBasedStateMachine):
             assert friend.evidence() == evidence
         allowed = {"superseded"} if self.set_back else set()  # what had waited, and is counted
         assert all(process.refusals.keys() <= allowed for process in self.processes.values())
-        assert not self.me.is_resting
+        assert not self.me.incarnations.resting
         held = read_digits(evidence)
         if not self.set_back:
             assert held == self.truth

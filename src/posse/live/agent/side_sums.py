@@ -1,8 +1,8 @@
 """Side sums of an agent: observations of holdouts and metrics, and what they show.
 
-They are exact sums over closed decisions of all agents (`posse.live.exchange.side_rows`). Visits of
-one visitor are not independent, so the uplift is summed in buckets of visitors, and its interval
-comes from the spread between buckets.
+They are exact sums over closed decisions of all agents (side rows, in
+`posse.live.exchange.evidence_sums`). Visits of one visitor are not independent, so the uplift is
+summed in buckets of visitors, and its interval comes from the spread between buckets.
 """
 
 from __future__ import annotations
