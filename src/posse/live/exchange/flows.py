@@ -92,9 +92,11 @@ class Flows(ExchangeBase):
         """A number that rises whenever the evidence changes."""
         return self._records.revision + self._sizes
 
-    def _add(
-        self, arm: str, values: tuple[int, ...], incarnation: int, at: float | None = None
+    def observe(
+        self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
     ) -> None:
+        """Add own evidence, weighed by the time of its decision."""
+        values = self._bounds.check_observation(arm, statistic)
         if self._epochs.fading:
             self._records.follow_time()
             values = self._epochs.weigh_values(values, at, self._records.epoch, self._bounds)
@@ -339,6 +341,10 @@ class Flows(ExchangeBase):
     def is_superseded(self, incarnation: int) -> bool:
         """No other copy can have a decision."""
         return False
+
+    def observe_side(self, name: str, cell: Sequence[int], incarnation: int = 0) -> None:
+        """Refuse: there are no side rows."""
+        raise ValueError("this exchange has no side rows: its sums are estimates")
 
     def side_cells(self, own: bool = False) -> dict[tuple[str, ...], Cell]:
         """There are no side rows."""

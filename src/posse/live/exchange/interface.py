@@ -66,25 +66,6 @@ class ExchangeBase:
         self._written: dict[str, Any] = {}  # small parts, as they were last written
         self._saved: dict[str, Any] = {}  # small parts, as they are on disk
 
-    def observe(
-        self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
-    ) -> None:
-        """Add a part of an own decision, in quanta, its last coordinate the count.
-
-        A count of -1 takes back an open decision that is cancelled, with what it counted so far.
-        incarnation: that of its decision (0: the present one); at: the time of the decision.
-        """
-        values = self._bounds.check_observation(arm, statistic)
-        if any(values):
-            self._add(arm, values, incarnation, at)
-
-    def observe_side(self, name: str, cell: Sequence[int], incarnation: int = 0) -> None:
-        """Add an observation of an own decision, in quanta, to a side row, which no belief reads.
-
-        cell: its value, its square and a count of 1. Flows have none: their sums are estimates.
-        """
-        self._add(name, self._bounds.check_cell(cell), incarnation)
-
     def state(self) -> dict[str, Any]:
         """All durable parts, flat, in plain JSON; a part that changed is a new object."""
         self._written = self._small_parts()
@@ -100,12 +81,6 @@ class ExchangeBase:
     def commit(self) -> None:
         """Note that all changes so far are on disk."""
         self._saved = self._written
-
-    def _add(
-        self, arm: str, values: tuple[int, ...], incarnation: int, at: float | None = None
-    ) -> None:
-        """Add a validated part of a decision, or count why not."""
-        raise NotImplementedError
 
     def _small_parts(self) -> dict[str, Any]:
         """Return the durable parts that are few."""

@@ -107,10 +107,21 @@ class Origins(ExchangeBase):
         """
         return self.incarnations.begin_decision(arm, side_rows)
 
-    def _add(
-        self, arm: str, values: tuple[int, ...], incarnation: int, at: float | None = None
+    def observe(
+        self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
     ) -> None:
-        if problem := self.incarnations.observe(arm, values, incarnation, at):
+        """Add a part of an own decision, in quanta, to the entry of its incarnation (0: present).
+
+        The last coordinate is the count: -1 takes back an open decision that is cancelled, with
+        what it counted so far. at: the time of the decision.
+        """
+        values = self._bounds.check_observation(arm, statistic)
+        if any(values) and (problem := self.incarnations.observe(arm, values, incarnation, at)):
+            self.refusals[problem] += 1
+
+    def observe_side(self, name: str, cell: Sequence[int], incarnation: int = 0) -> None:
+        """Add an observation of an own decision to a side row: value, square and a count of 1."""
+        if problem := self.incarnations.observe(name, self._bounds.check_cell(cell), incarnation):
             self.refusals[problem] += 1
 
     def is_superseded(self, incarnation: int) -> bool:
@@ -141,15 +152,18 @@ class Origins(ExchangeBase):
     def by_origin(self) -> dict[str, Ledger]:
         """The evidence of each origin, over its incarnations."""
         self.incarnations.write()
-        return {name: self._read_totals(self._totals_of(name)) for name in self.replica.by_origin}
+        return {
+            name: self._read_totals(self._totals_of(name)) for name in self.replica.incarnations
+        }
 
     def pulls_by_origin(self) -> dict[str, int]:
         """How many pulls of each origin count here, over all arms, for what they are worth now."""
         self.incarnations.write()
+        held = self.replica
         worth = self._epochs.worth
         return {
-            origin: round(sum(e.pulls() * worth(e.epoch) for e in entries.values()) / PER_UNIT)
-            for origin, entries in self.replica.by_origin.items()
+            name: round(sum(e.pulls() * worth(e.epoch) for e in held.of_origin(name)) / PER_UNIT)
+            for name in held.incarnations
         }
 
     def _totals_of(self, origin: str) -> dict[int, Ledger]:
@@ -177,7 +191,7 @@ class Origins(ExchangeBase):
     def known(self) -> frozenset[str]:
         """All origins with evidence, and oneself."""
         self.incarnations.write()
-        return frozenset({self.identity, *self.replica.by_origin})
+        return frozenset({self.identity, *self.replica.incarnations})
 
     # ---- neighbours
 

@@ -10,6 +10,7 @@ reads them by their age, and nobody but the origin rewrites them.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ class Replica:
         self.entries: dict[Key, Entry] = {}
         self.totals: dict[int, Ledger] = {}  # by epoch; kept up to date: every decision reads them
         self.sizes: Counter[str] = Counter()  # bytes of all entries of an origin
-        self.by_origin: dict[str, dict[int, Entry]] = {}  # its base among them
+        self.incarnations: dict[str, list[int]] = {}  # of each origin, its base among them
         self.revision = 0
         self._covered: dict[str, frozenset[int]] = {}
         self._changed: set[Key] = set()
@@ -52,7 +53,7 @@ class Replica:
 
     def of_origin(self, origin: str) -> list[Entry]:
         """Return all entries of an origin, its base among them."""
-        return list(self.by_origin.get(origin, {}).values())
+        return [self.entries[origin, number] for number in self.incarnations.get(origin, ())]
 
     def order(self) -> list[Key]:
         """All keys in their order."""
@@ -79,18 +80,21 @@ class Replica:
         self._committed.setdefault(key, old)
         if not counted:
             self._replace_in_totals(old, entry)
-        of_origin = self.by_origin.setdefault(origin, {})
+        incarnations = self.incarnations.setdefault(origin, [])
         self.sizes[origin] += (entry.size() if entry else 0) - (old.size() if old else 0)
         if incarnation == BASE:
             self._covered[origin] = frozenset(entry.covers if entry else ())
-        if (entry is None) != (old is None):
-            self._order = None
         if entry is not None:
-            self.entries[key] = of_origin[incarnation] = self._share_arms(entry)
+            self.entries[key] = self._share_texts(entry)
+            if old is None:
+                incarnations.append(incarnation)
+                self._order = None
         elif old is not None:
-            del self.entries[key], of_origin[incarnation]
-        if not of_origin:
-            del self.by_origin[origin], self.sizes[origin]
+            del self.entries[key]
+            incarnations.remove(incarnation)
+            self._order = None
+        if not incarnations:
+            del self.incarnations[origin], self.sizes[origin]
             self._covered.pop(origin, None)
 
     def _replace_in_totals(self, old: Entry | None, new: Entry | None) -> None:
@@ -102,12 +106,12 @@ class Replica:
         if new is not None:
             self.add(new.ledger(), new.epoch)
 
-    def _share_arms(self, entry: Entry) -> Entry:
-        """Let entries with the same arms share one tuple of them."""
+    def _share_texts(self, entry: Entry) -> Entry:
+        """Let entries share the tuple of their arms, and the name of their origin."""
         if len(self._arms) > MOST_SHARED_ARMS:  # of liars, whose arms are all different
             self._arms.clear()
         arms = self._arms.setdefault(entry.arms, entry.arms)
-        return entry if arms is entry.arms else replace(entry, arms=arms)
+        return replace(entry, arms=arms, origin=sys.intern(entry.origin))
 
     def count(self, arm: str, values: Sequence[int], epoch: int) -> None:
         """Add own evidence to the sum before its entry is written; every reward comes here."""
