@@ -103,7 +103,7 @@ class Compaction:
         if number in self.own.writable:
             return window is not None and number not in open_incarnations
         least = self.quiet + ABANDONED_WINDOWS * (window or 0.0)
-        return self._seconds_unchanged(entry, now) >= least
+        return now - self._changed_at.setdefault(number, now) >= least
 
     def _is_abandoned(self, entry: Entry, now: float, window: float | None) -> bool:
         """Whether decisions are open in an entry that came back, whose windows ended long ago.
@@ -115,7 +115,8 @@ class Compaction:
             window is not None
             and entry.incarnation not in self.own.writable
             and any(self.own.bounds.open_count(row) > 0 for row in entry.ledger().values())
-            and self._seconds_unchanged(entry, now) > self._settling_time(window)
+            and now - self._changed_at.setdefault(entry.incarnation, now)
+            > self._settling_time(window)
         )
 
     def _settling_time(self, window: float | None) -> float:
@@ -128,9 +129,6 @@ class Compaction:
             if entry.incarnation not in self.own.writable:
                 self._changed_at.setdefault(entry.incarnation, now)
         return any(now - at <= self._settling_time(window) for at in self._changed_at.values())
-
-    def _seconds_unchanged(self, entry: Entry, now: float) -> float:
-        return now - self._changed_at.setdefault(entry.incarnation, now)
 
     def _oldest_writable(self) -> list[Entry]:
         """Return the oldest entries beyond the most that may stay unfolded.

@@ -145,11 +145,16 @@ class Flows(ExchangeBase):
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """Every edge ever used, with the versions the neighbour is behind."""
+        statuses = {}
         present = self._records.present_identities()
-        return {
-            name: self._neighbour_status(name, present.get(name))
-            for name in sorted(self._active | present.keys())
-        }
+        for name in sorted(self._active | present.keys()):
+            identity = present.get(name)
+            peer = self._peers.get(identity or "", Peer())
+            version = self._records.by_identity[identity].version if identity else 0
+            lag = None if peer.version is None else version - peer.version
+            active = name in self._active
+            statuses[name] = NeighbourStatus(identity, active, peer.last_heard, lag)
+        return statuses
 
     def tick(self, now: float) -> Outgoing:
         """One credit an active edge; ask where the other end may not hold our version."""
@@ -280,16 +285,6 @@ class Flows(ExchangeBase):
 
     def _is_settled(self, identity: str) -> bool:
         return self._find_peer(identity).version == self._records.by_identity[identity].version
-
-    def _neighbour_status(self, name: str, identity: str | None) -> NeighbourStatus:
-        peer = self._peers.get(identity or "", Peer())
-        version = self._records.by_identity[identity].version if identity else 0
-        return NeighbourStatus(
-            identity=identity,
-            active=name in self._active,
-            last_heard=peer.last_heard,
-            lag=None if peer.version is None else version - peer.version,
-        )
 
     def _start_boot(self) -> None:
         """Start a new boot: what peers have received of it is not known yet."""

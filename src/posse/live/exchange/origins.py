@@ -218,16 +218,12 @@ class Origins(ExchangeBase):
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """Every edge, with the number of entries the neighbour is not known to hold."""
         self.incarnations.write()
-        entries = self.replica.entries
-        return {
-            name: NeighbourStatus(
-                identity=None,
-                active=True,
-                last_heard=neighbour.last_heard,
-                lag=None if neighbour.last_heard is None else len(neighbour.lacking(entries)),
-            )
-            for name, neighbour in self._neighbours.items()
-        }
+        statuses = {}
+        for name, neighbour in self._neighbours.items():
+            heard = neighbour.last_heard
+            lag = None if heard is None else len(neighbour.lacking(self.replica.entries))
+            statuses[name] = NeighbourStatus(None, True, heard, lag)
+        return statuses
 
     def tick(self, now: float) -> Outgoing:
         """To each neighbour the entries it has not acknowledged, and now and then a digest."""
