@@ -13,8 +13,8 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from posse.live.exchange.evidence_sums import PER_UNIT, minus, plus, total
-from posse.live.exchange.half_life import shift_ledger
+from posse.live.ledger.half_life import shift_ledger
+from posse.live.ledger.sums import PER_UNIT, minus, plus, total
 from simulation.agents import LIAR
 from simulation.bits import sums_of_decision
 from simulation.history import Violation

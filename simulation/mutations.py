@@ -21,11 +21,11 @@ from posse.live.exchange import (
     message_validation,
 )
 from posse.live.exchange import own_incarnations as own
-from posse.live.exchange.evidence_sums import negative
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.replica import Replica
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.experiment.reward_window import EvidenceParticipant
+from posse.live.ledger.sums import negative
 from posse.live.messaging import inbox
 from posse.live.store import RewardOutcome, Store, StoreError, file
 from posse.live.store import file as ages

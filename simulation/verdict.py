@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from posse.live.exchange import PER_UNIT, Origins
-from posse.live.exchange.evidence_sums import minus, plus, total
+from posse.live.exchange import Origins
+from posse.live.ledger import PER_UNIT
+from posse.live.ledger.sums import minus, plus, total
 from simulation import disk as disks
 from simulation.agents import LIAR
 from simulation.applications import repeat_requests

@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 
 from posse.live.demo import create_process_sites
-from posse.live.exchange.evidence_sums import PER_UNIT, plus
-from posse.live.exchange.half_life import shift_ledger
+from posse.live.ledger.half_life import shift_ledger
+from posse.live.ledger.sums import PER_UNIT, plus
 from tests.live.loopback import wait_until
 
 HALF_LIFE, TICK, VISITS = 3.0, 0.03, 8

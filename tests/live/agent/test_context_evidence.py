@@ -11,8 +11,8 @@ from posse import beliefs, families
 from posse.contexts import Contexts
 from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.agent.evidence import Evidence
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.bounds import Bounds
+from posse.live.ledger.sums import PER_UNIT
 from tests.live.visits import (
     ARMS,
     FAMILIES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from posse.live.exchange import Flows
-from posse.live.exchange.evidence_sums import plus
+from posse.live.ledger.sums import plus
 from tests.live.exchange.world import World
 
 HALF_LIFE = 64.0  # ticks; a power of two, so that times come back exactly

@@ -6,7 +6,7 @@ import pytest
 from hypothesis.stateful import invariant
 
 from posse.live.exchange import Flows, Origins
-from posse.live.exchange.evidence_sums import PER_UNIT, plus
+from posse.live.ledger.sums import PER_UNIT, plus
 from tests.live.exchange.machine import Faults, play
 
 FEW = 3 + 1 + 1  # entries of one origin: those that may stay, the present one and the base

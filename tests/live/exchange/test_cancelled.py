@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from posse.live.exchange import PER_UNIT, Flows
-from posse.live.exchange.bounds import Bounds
+from posse.live.exchange import Flows
+from posse.live.ledger import PER_UNIT
+from posse.live.ledger.bounds import Bounds
 from tests.live.exchange.origins import agent, link, own_entries, pump, save, start
 from tests.live.exchange.world import FINGERPRINT
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from posse.live.exchange import PER_UNIT
+from posse.live.ledger import PER_UNIT
 from tests.live.exchange.origins import (
     ONE,
     agent,

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from posse.live.exchange import Flows, Origins, minus, total
-from posse.live.exchange.evidence_sums import plus
-from posse.live.exchange.half_life import shift_ledger
+from posse.live.exchange import Flows, Origins
+from posse.live.ledger import minus, total
+from posse.live.ledger.half_life import shift_ledger
+from posse.live.ledger.sums import plus
 from tests.live.exchange.drift import DriftingWorld
 from tests.live.exchange.machine import Faults, play
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from posse.live.exchange import Flows
-from posse.live.exchange.evidence_sums import PER_UNIT, minus, negative, plus
-from posse.live.exchange.half_life import AHEAD, JUMPED, shift_ledger
+from posse.live.ledger.half_life import AHEAD, JUMPED, shift_ledger
+from posse.live.ledger.sums import PER_UNIT, minus, negative, plus
 from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
 from tests.live.exchange.world import BOUNDS, FINGERPRINT
 

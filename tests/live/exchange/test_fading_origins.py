@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from posse.live.exchange import PER_UNIT, Origins, RateCap
-from posse.live.exchange.half_life import AHEAD, JUMPED
+from posse.live.exchange import Origins, RateCap
+from posse.live.ledger import PER_UNIT
+from posse.live.ledger.half_life import AHEAD, JUMPED
 from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
 from tests.live.exchange.origins import ONE, agent, entry, message, own_entries, pump, save, start
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posse.live.exchange import EXCHANGES, Flows, Origins
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import (
+from posse.live.ledger.bounds import Bounds
+from posse.live.ledger.sums import (
     PER_UNIT,
     divide_toward_zero,
     from_quanta,

@@ -7,7 +7,7 @@ parts are in it, and a part that counted twice shows as a digit of two.
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from posse.live.exchange import PER_UNIT
+from posse.live.ledger import PER_UNIT
 from tests.live.exchange.machine import play
 from tests.live.exchange.origins import agent, link, save, start
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from posse.live.exchange import PER_UNIT, Flows, Origins
+from posse.live.exchange import Flows, Origins
+from posse.live.ledger import PER_UNIT
 from tests.live.exchange.origins import (
     ONE,
     agent,

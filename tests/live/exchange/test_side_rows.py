@@ -2,8 +2,8 @@
 
 import pytest
 
-from posse.live.exchange import PER_UNIT, name_side_row
 from posse.live.exchange.message_validation import RateCap
+from posse.live.ledger import PER_UNIT, name_side_row
 from tests.live.exchange.origins import agent, entry, link, message, own_entries, pump, save, start
 
 SIDE = {"bounds": (1.0, 1.0, 1.0, 1.0), "closed": 1, "side": 2.0}

@@ -13,10 +13,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from posse.live.exchange.digests import Neighbour
-from posse.live.exchange.evidence_sums import LARGEST_SUM, MOST_ARMS, is_side_row, plus
-from posse.live.exchange.half_life import shift_ledger
 from posse.live.exchange.messages import BASE, LARGEST_ENTRY, MOST_NAMES, NO_VERSION, Entry
 from posse.live.exchange.own_incarnations import NONCE_BITS, OwnIncarnations
+from posse.live.ledger import LARGEST_SUM, MOST_ARMS, is_side_row, plus, shift_ledger
 
 DAY = 86_400.0  # seconds
 ABANDONED_WINDOWS = 2  # a living twin closes its decisions after one, and tells it a tick later

@@ -11,10 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import LARGEST_SUM, Ledger, add_row, minus, plain, plus
-from posse.live.exchange.half_life import Epochs, shift_ledger
 from posse.live.exchange.messages import FlowsMessage
+from posse.live.ledger import (
+    LARGEST_SUM,
+    Bounds,
+    Epochs,
+    Ledger,
+    add_row,
+    minus,
+    plain,
+    plus,
+    shift_ledger,
+)
 
 MOST_BOOTS = 16  # remembered of one peer; a forgotten one is only asked again
 

@@ -38,7 +38,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from posse.live.exchange.evidence_sums import (
+from posse.live.exchange.flow_records import (
+    IDENTITIES_A_TICK,
+    Census,
+    FlowRecords,
+    Peer,
+    Record,
+    in_epoch,
+)
+from posse.live.exchange.interface import ExchangeBase, NeighbourStatus, Outgoing
+from posse.live.exchange.message_validation import FlowChecks
+from posse.live.exchange.messages import FlowsMessage
+from posse.live.ledger import (
+    AHEAD,
     Cell,
     Ledger,
     divide_toward_zero,
@@ -48,18 +60,6 @@ from posse.live.exchange.evidence_sums import (
     plain,
     plus,
 )
-from posse.live.exchange.flow_records import (
-    IDENTITIES_A_TICK,
-    Census,
-    FlowRecords,
-    Peer,
-    Record,
-    in_epoch,
-)
-from posse.live.exchange.half_life import AHEAD
-from posse.live.exchange.interface import ExchangeBase, NeighbourStatus, Outgoing
-from posse.live.exchange.message_validation import FlowChecks
-from posse.live.exchange.messages import FlowsMessage
 
 REMIND_EVERY = 10  # ticks
 

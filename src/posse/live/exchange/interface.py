@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import secrets
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.half_life import Epochs
 from posse.live.exchange.messages import Message
+from posse.live.ledger import Bounds, Epochs
 
 Outgoing = list[tuple[str, Message]]  # (name of the neighbour, message)
 
@@ -30,7 +30,7 @@ class NeighbourStatus:
     lag: int | None  # entries or versions that it is not known to hold; None before it was heard
 
 
-class ExchangeBase:
+class ExchangeBase(ABC):
     """The identity, the bounds, the time and the small durable parts of an exchange.
 
     Save the state before sending what `tick` or `receive` returns.
@@ -82,6 +82,6 @@ class ExchangeBase:
         """Note that all changes so far are on disk."""
         self._saved = self._written
 
+    @abstractmethod
     def _small_parts(self) -> dict[str, Any]:
         """Return the durable parts that are few."""
-        raise NotImplementedError

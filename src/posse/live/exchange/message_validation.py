@@ -13,17 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import (
-    LARGEST,
-    LARGEST_SUM,
-    MOST_ARMS,
-    PER_UNIT,
-    Rows,
-    is_list,
-    is_name,
-    is_whole,
-)
 from posse.live.exchange.flow_records import MOST_KNOWN
 from posse.live.exchange.messages import (
     BASE,
@@ -36,6 +25,17 @@ from posse.live.exchange.messages import (
     signed_bytes,
 )
 from posse.live.exchange.replica import Replica
+from posse.live.ledger import (
+    LARGEST,
+    LARGEST_SUM,
+    MOST_ARMS,
+    PER_UNIT,
+    Bounds,
+    Rows,
+    is_list,
+    is_name,
+    is_whole,
+)
 
 LARGEST_ORIGIN = 2_000_000  # bytes that the entries of one origin may take, however many
 MOST_EDGES = 10_000  # of an agent under flows

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from posse.live.exchange.evidence_sums import Ledger, Rows
+from posse.live.ledger import Ledger, Rows
 
 DEFAULT = "default"  # the experiment of files without tables of experiments
 

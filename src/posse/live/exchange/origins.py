@@ -23,7 +23,13 @@ from typing import Any
 
 from posse.live.exchange.compaction import Compaction
 from posse.live.exchange.digests import Neighbour, Sender
-from posse.live.exchange.evidence_sums import (
+from posse.live.exchange.interface import ExchangeBase, NeighbourStatus, Outgoing
+from posse.live.exchange.message_validation import Examined, Examiner, Quotas, RateCap, Sign, Verify
+from posse.live.exchange.messages import BASE, Entry, Holding, OriginsMessage
+from posse.live.exchange.own_incarnations import NONCE_BITS, OwnIncarnations
+from posse.live.exchange.replica import Replica
+from posse.live.ledger import (
+    AHEAD,
     LARGEST,
     PER_UNIT,
     Cell,
@@ -32,12 +38,6 @@ from posse.live.exchange.evidence_sums import (
     plus,
     select_cells,
 )
-from posse.live.exchange.half_life import AHEAD
-from posse.live.exchange.interface import ExchangeBase, NeighbourStatus, Outgoing
-from posse.live.exchange.message_validation import Examined, Examiner, Quotas, RateCap, Sign, Verify
-from posse.live.exchange.messages import BASE, Entry, Holding, OriginsMessage
-from posse.live.exchange.own_incarnations import NONCE_BITS, OwnIncarnations
-from posse.live.exchange.replica import Replica
 
 GRACE_TICKS = 30  # for which a rest waits for neighbours that are not heard
 LONGEST_REST = 300  # ticks, for neighbours that are heard and do not answer

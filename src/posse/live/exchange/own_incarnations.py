@@ -19,19 +19,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import (
+from posse.live.exchange.messages import LARGEST_ENTRY, NO_VERSION, Entry, row_size
+from posse.live.exchange.replica import Replica
+from posse.live.ledger import (
     LARGEST_SUM,
     MOST_ARMS,
     PER_UNIT,
+    Bounds,
+    Epochs,
     Ledger,
     is_side_row,
     negative,
     plain,
+    shift_ledger,
 )
-from posse.live.exchange.half_life import Epochs, shift_ledger
-from posse.live.exchange.messages import LARGEST_ENTRY, NO_VERSION, Entry, row_size
-from posse.live.exchange.replica import Replica
 
 INCARNATION_BITS = 62
 NONCE_BITS = 48

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from posse.live.exchange.evidence_sums import Ledger, Rows, add_row, minus, negative
 from posse.live.exchange.messages import BASE, NO_VERSION, Entry, Key, Version
+from posse.live.ledger import Ledger, Rows, add_row, minus, negative
 
 PREFIX = "entry "  # of the names of durable parts
 MOST_SHARED_ARMS = 1000  # tuples of arms

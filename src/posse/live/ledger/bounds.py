@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 from operator import neg
 
-from posse.live.exchange.evidence_sums import LARGEST_SUM, PER_UNIT, is_name, is_side_row
+from posse.live.ledger.sums import LARGEST_SUM, PER_UNIT, is_name, is_side_row
 
 DIFFERENCE = 2  # pulls: a correction is the difference of two rewards
 # quanta, and the share of a count, that rounding may make up

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import neg
 
 from posse import validation
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import Ledger, Rows, map_values, plus
+from posse.live.ledger.bounds import Bounds
+from posse.live.ledger.sums import Ledger, Rows, map_values, plus
 
 FORGOTTEN = 60  # half-lives after which evidence reads as 0
 LEAST_TICKS = 100  # in a half-life
