@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from operator import add
 
-from posse.live.exchange import PER_UNIT
+from posse.live.ledger import PER_UNIT
 from posse.live.store import DecisionRecord
 
 MOST_BITS = 50  # of one arm; their sum stays below what the wire carries

@@ -13,8 +13,8 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from posse.live.exchange.evidence_sums import PER_UNIT, minus, plus, total
-from posse.live.exchange.half_life import shift_ledger
+from posse.live.ledger.half_life import shift_ledger
+from posse.live.ledger.sums import PER_UNIT, minus, plus, total
 from simulation.agents import LIAR
 from simulation.bits import sums_of_decision
 from simulation.history import Violation
@@ -107,12 +107,12 @@ def _list_entries(exchange: Any) -> dict[Any, Any]:
 def _judge_edges(exchanges: dict[str, Any]) -> None:
     """Under flows what flowed out at one end flowed in at the other, in the same epoch."""
     by_identity = {exchange.identity: exchange for exchange in exchanges.values()}
-    last = max(exchange.epoch for exchange in by_identity.values())
+    last = max(exchange._records.epoch for exchange in by_identity.values())
     observed = []
     levels = []
     flowed = []
     for identity, exchange in by_identity.items():
-        passed = last - exchange.epoch
+        passed = last - exchange._records.epoch
         records = exchange.records()
         flows = {peer: shift_ledger(flow, passed) for peer, (_, flow) in records.items()}
         if exchange.level() != minus(exchange._records.own, total(f for _, f in records.values())):
@@ -125,7 +125,7 @@ def _judge_edges(exchanges: dict[str, Any]) -> None:
                 continue
             opposite_end = by_identity[peer]
             version, opposite = opposite_end.records().get(identity, (0, {}))
-            back = shift_ledger(opposite, last - opposite_end.epoch)
+            back = shift_ledger(opposite, last - opposite_end._records.epoch)
             if records[peer][0] != version or plus(flow, back):
                 raise Violation(f"ends of an edge differ: {records[peer][0]} {flow}, {back}")
     if plus(total(levels), total(flowed)) != total(observed):

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from posse.live.exchange import (
-    LARGEST,
-    PER_UNIT,
-    Entry,
-    FlowsMessage,
-    Origins,
-    OriginsMessage,
-)
+from posse.live.exchange import Entry, FlowsMessage, Origins, OriginsMessage
 from posse.live.exchange.messages import BASE, Holding, signed_bytes
 from posse.live.experiment.experiment import LiveExperiment
+from posse.live.ledger import LARGEST, PER_UNIT
 from posse.live.messaging.wire import VERSION, Codec
 from simulation.agents import LIAR, sign_content
 from simulation.world import Site, World

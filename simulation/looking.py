@@ -202,11 +202,9 @@ def _check_evidence(
         if own_sums != here:
             raise Violation(f"{site.name} counts {own_sums} of its own, and not {here}")
         cells = site.memory.sum_side_cells(name, world.most_bits)
-        if experiment.agent.exchange.own_side_cells() != cells:
-            raise Violation(
-                f"{site.name} counts {experiment.agent.exchange.own_side_cells()} in side rows, "
-                f"and not {cells}"
-            )
+        counted = experiment.agent.exchange.side_cells(own=True)
+        if counted != cells:
+            raise Violation(f"{site.name} counts {counted} in side rows, and not {cells}")
     _check_side_counts(site, experiment)
     missing = site.memory.marks_of_rewards((name,)) - own_marks - world.history.excused
     missing -= world.history.overruled if site.put_back else set()

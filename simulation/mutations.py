@@ -12,13 +12,20 @@ from dataclasses import replace
 from typing import Any
 
 from posse.live.agent.agent import Agent
-from posse.live.exchange import Origins, compaction, digests, flow_records, flows, origin_validation
+from posse.live.exchange import (
+    Origins,
+    compaction,
+    digests,
+    flow_records,
+    flows,
+    message_validation,
+)
 from posse.live.exchange import own_incarnations as own
-from posse.live.exchange.evidence_sums import negative
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.replica import Replica
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.experiment.reward_window import EvidenceParticipant
+from posse.live.ledger.sums import negative
 from posse.live.messaging import inbox
 from posse.live.store import RewardOutcome, Store, StoreError, file
 from posse.live.store import file as ages
@@ -54,7 +61,7 @@ _reward = Store.add_reward
 _receive = LiveExperiment.receive
 _receive_agent = Agent.receive
 _advance = flows.Flows._advance_record
-_examine = origin_validation.Examiner.examine
+_examine = message_validation.Examiner.examine
 _begin = writer.Writer.__init__
 _begin_decision = EvidenceParticipant.begin
 _learn = EvidenceParticipant._learn
@@ -199,9 +206,9 @@ RULES: dict[str, list[Patch]] = {
     "origins: a digest replaces what was held": [
         (digests.Neighbour, "receive_digest", _merge_digest)
     ],
-    "origins: signatures": [(origin_validation.Examiner, "_is_signed", lambda *_: True)],
+    "origins: signatures": [(message_validation.Examiner, "_is_signed", lambda *_: True)],
     "origins: a bad entry is refused alone": [
-        (origin_validation.Examiner, "examine", _all_or_nothing)
+        (message_validation.Examiner, "examine", _all_or_nothing)
     ],
     "flows: only who heard us counts (echo)": [(flows.Flows, "receive", _accept_without_echo)],
     "flows: only a live boot counts": [(flow_records.Peer, "is_alive", lambda self, heard: True)],

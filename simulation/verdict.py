@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from posse.live.exchange import PER_UNIT, Origins
-from posse.live.exchange.evidence_sums import minus, plus, total
+from posse.live.exchange import Origins
+from posse.live.ledger import PER_UNIT
+from posse.live.ledger.sums import minus, plus, total
 from simulation import disk as disks
 from simulation.agents import LIAR
 from simulation.applications import repeat_requests
@@ -136,7 +137,7 @@ def at_rest(world: World) -> bool:
         assert site.node is not None
         for experiment in site.node.experiments.values():
             exchange = experiment.agent.exchange
-            if isinstance(exchange, Origins) and exchange.is_resting:
+            if isinstance(exchange, Origins) and exchange.incarnations.resting:
                 return False
             for name, status in experiment.neighbours().items():
                 if name != LIAR and status.active and status.lag != 0:

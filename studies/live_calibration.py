@@ -13,7 +13,7 @@ import numpy as np
 
 from posse import families, networks
 from posse.live.agent.evidence import SIGNS, Evidence
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 
 travel = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("travel.py"))))
 MEANS = np.array([0.5, 0.4, 0.3, 0.2, 0.1])

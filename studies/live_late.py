@@ -13,7 +13,7 @@ import numpy as np
 
 from posse import families, networks
 from posse.live.agent.evidence import SIGNS, Evidence
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 
 travel = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("travel.py"))))
 RATES = np.array([0.02, 0.025, 0.03, 0.04])

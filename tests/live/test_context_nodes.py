@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from posse.live.agent.context_evidence import ExpansionPoint
-from posse.live.exchange.evidence_sums import total
+from posse.live.ledger.sums import total
 from tests.live.several import Several, table
 from tests.live.visits import ARMS, RANGES, SCHEMA, TABLES, make_agent_evidence, shop, visit
 

@@ -8,7 +8,7 @@ import pytest
 from posse.live import Client
 from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.demo import agent_settings, create_process_sites
-from posse.live.exchange.evidence_sums import PER_UNIT, total
+from posse.live.ledger.sums import PER_UNIT, total
 from tests.live.loopback import wait_until
 from tests.live.visits import ARMS, SCHEMA, TABLES, grams, make_agent_evidence, shop, visit
 

@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 
 from posse.live.demo import create_process_sites
-from posse.live.exchange.evidence_sums import PER_UNIT, from_plain, plus
-from posse.live.exchange.half_life import shift_ledger
+from posse.live.ledger.half_life import shift_ledger
+from posse.live.ledger.sums import PER_UNIT, plus
 from tests.live.loopback import wait_until
 
 HALF_LIFE, TICK, VISITS = 3.0, 0.03, 8
@@ -92,5 +92,5 @@ def test_three_agents_fade_alike_though_one_is_killed(tmp_path):
         assert abs(ours[2] - theirs[2]) <= 1
         if ours[2] == theirs[2]:
             epoch = max(one["epoch"], other["epoch"])
-            mine = shift_ledger(from_plain(ours[3]), epoch - one["epoch"])
-            assert not plus(mine, shift_ledger(from_plain(theirs[3]), epoch - other["epoch"]))
+            mine = shift_ledger(plus({}, ours[3]), epoch - one["epoch"])
+            assert not plus(mine, shift_ledger(plus({}, theirs[3]), epoch - other["epoch"]))

@@ -20,7 +20,7 @@ from posse.live.demo import (
     group_by_experiment,
     largest_gap,
 )
-from posse.live.exchange.evidence_sums import map_values, total
+from posse.live.ledger.sums import map_values, total
 
 SHORT, LONG = 6.0, 30.0  # seconds: what is run unless asked, and from when on it is the long form
 PATIENCE = 180.0  # for what must come in the end, on a machine that does much else

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from posse.live.agent import Agent
 from posse.live.controls import Control, ControlMessage
 from posse.live.counters import Counts
-from posse.live.exchange import DEFAULT, FlowsMessage, Ledger, OriginsMessage
+from posse.live.exchange import DEFAULT, FlowsMessage, OriginsMessage
 from posse.live.experiment import Kind, LiveExperiment
+from posse.live.ledger import Ledger
 from posse.live.membership import (
     SIGNATURE_INVALID,
     NetworkAnswer,

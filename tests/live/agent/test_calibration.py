@@ -9,7 +9,7 @@ import pytest
 
 from posse import networks
 from posse.live.agent.factory import make_evidence
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 
 STUDIES = Path(__file__).parents[3] / "studies"
 here = SimpleNamespace(**runpy.run_path(str(STUDIES / "live_calibration.py")))

@@ -11,8 +11,8 @@ from posse import beliefs, families
 from posse.contexts import Contexts
 from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.agent.evidence import Evidence
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.bounds import Bounds
+from posse.live.ledger.sums import PER_UNIT
 from tests.live.visits import (
     ARMS,
     FAMILIES,
@@ -97,7 +97,7 @@ def test_one_pull_is_within_its_bounds(kind):
             met = ExpansionPoint(agent.encode_context(visit(generator)).x, u)
             quanta = evidence.quantize_reward(reward, generator, met)
             assert bounds.check_observation("red", quanta) == quanta
-            assert bounds.allow_all(quanta)
+            assert bounds.allow_row("a", quanta)
             assert quanta[-1] == PER_UNIT
     assert max(abs(q) for q in quanta) <= 1.25 * PER_UNIT
 
@@ -163,7 +163,7 @@ def test_sums_of_any_features_pass_every_check(data, d, n):
         met = ExpansionPoint(x, data.draw(st.floats(-8, 8)))
         row = evidence.quantize_reward(data.draw(st.sampled_from([0.0, 1.0])), None, met)
         total = [a + b for a, b in zip(total, row, strict=True)]
-    assert bounds.allow_all(total)
+    assert bounds.allow_row("a", total)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from posse import beliefs, families, policies
 from posse.live.agent.action_selection import Shares
 from posse.live.agent.agent import Agent
 from posse.live.agent.arm_status import expansion_log_odds
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 from posse.summary import probability_best, summarise
 from tests.live.visits import ARMS, FAMILIES, SCHEMA, exchanged, reward_of, shop, visit
 

@@ -9,7 +9,7 @@ from posse.live.agent.agent import Agent
 from posse.live.agent.factory import make_evidence
 from posse.live.config.agent_settings import settings_from_data
 from posse.live.config.experiment_settings import experiment_from_data
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 from tests.live.several import Several, table
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]

@@ -8,7 +8,7 @@ from posse.effective_samples import effective_pulls
 from posse.families import FAMILIES, VARIATIONAL, Interval
 from posse.live.agent.agent import Agent
 from posse.live.agent.evidence import CAUTION, REQUIRED_METHODS, SIGNS, Evidence
-from posse.live.exchange.evidence_sums import PER_UNIT, to_quanta
+from posse.live.ledger.sums import PER_UNIT, to_quanta
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
 

@@ -6,8 +6,8 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.exchange import PER_UNIT
 from posse.live.experiment.reward_window import RewardWindow
+from posse.live.ledger import PER_UNIT
 from posse.live.node import Node
 from posse.live.store import Store, SupersededReward
 from tests.live.single import single_node

@@ -10,8 +10,9 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.exchange import PER_UNIT, Entry, FlowsMessage, OriginsMessage
+from posse.live.exchange import Entry, FlowsMessage, OriginsMessage
 from posse.live.exchange.messages import signed_bytes
+from posse.live.ledger import PER_UNIT
 from posse.live.messaging.transport.zenoh import ZenohTransport
 from posse.live.messaging.wire import Codec
 from posse.live.security import certificates

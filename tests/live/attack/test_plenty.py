@@ -8,8 +8,9 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.exchange import PER_UNIT, Entry, Flows, FlowsMessage, Origins, OriginsMessage
-from posse.live.exchange.origin_validation import LARGEST_ORIGIN
+from posse.live.exchange import Entry, Flows, FlowsMessage, Origins, OriginsMessage
+from posse.live.exchange.message_validation import LARGEST_ORIGIN
+from posse.live.ledger import PER_UNIT
 from posse.live.messaging.transport import MAX_BYTES
 from posse.live.messaging.wire import Codec
 

@@ -8,7 +8,7 @@ import pytest
 from posse import families, policies
 from posse.live.config.agent_settings import read_http_settings, read_settings, settings_from_data
 from posse.live.exchange import Origins
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 
 MINIMAL = {"name": "berlin", "arms": ["red", "green"], "family": "bernoulli"}
 

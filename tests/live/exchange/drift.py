@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from posse.live.exchange import Flows
-from posse.live.exchange.evidence_sums import plus
+from posse.live.ledger.sums import plus
 from tests.live.exchange.world import World
 
 HALF_LIFE = 64.0  # ticks; a power of two, so that times come back exactly
@@ -46,7 +46,7 @@ class DriftingWorld(World):
         self.observed.append((arm, agent._epochs.position, statistic))
         if not isinstance(agent, Flows):
             return
-        epoch = agent.epoch
+        epoch = agent._records.epoch
         weight = 2.0 ** (agent._epochs.position - epoch)
         self.truth = plus(
             {**self.truth, **self.truth_in(epoch, [arm])},
@@ -79,5 +79,5 @@ class DriftingWorld(World):
         """Exchange without faults until all are in the same epoch, soon after its beginning."""
         self.now = (math.floor(self.now / self.half_life) + 1) * self.half_life
         self.settle(rounds=3)
-        assert len({agent.epoch for agent in self.agents.values()}) == 1
-        return next(iter(self.agents.values())).epoch
+        assert len({agent._records.epoch for agent in self.agents.values()}) == 1
+        return next(iter(self.agents.values()))._records.epoch

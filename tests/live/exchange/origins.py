@@ -4,7 +4,8 @@ import hashlib
 import json
 from dataclasses import replace
 
-from posse.live.exchange import PER_UNIT, Entry, Origins, OriginsMessage
+from posse.live.exchange import Entry, Origins, OriginsMessage
+from posse.live.ledger import PER_UNIT
 from tests.live.exchange.world import BOUNDS, FINGERPRINT
 
 ONE = (PER_UNIT, PER_UNIT)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis.stateful import invariant
 
 from posse.live.exchange import Flows, Origins
-from posse.live.exchange.evidence_sums import PER_UNIT, plus
+from posse.live.ledger.sums import PER_UNIT, plus
 from tests.live.exchange.machine import Faults, play
 
 FEW = 3 + 1 + 1  # entries of one origin: those that may stay, the present one and the base
@@ -53,7 +53,7 @@ class OriginsFaults(Faults):
         if not self.rolled_back:
             for evidence in held:
                 assert_within(evidence, one)
-        assert not any(agent.is_resting for agent in world.agents.values())
+        assert not any(agent.incarnations.resting for agent in world.agents.values())
         for agent in world.agents.values():
             assert len(agent.replica.of_origin(agent.identity)) <= FEW
         if not (self.rolled_back or self.died):

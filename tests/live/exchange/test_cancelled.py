@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from posse.live.exchange import PER_UNIT, Flows
-from posse.live.exchange.bounds import Bounds
+from posse.live.exchange import Flows
+from posse.live.ledger import PER_UNIT
+from posse.live.ledger.bounds import Bounds
 from tests.live.exchange.origins import agent, link, own_entries, pump, save, start
 from tests.live.exchange.world import FINGERPRINT
 
@@ -52,7 +53,7 @@ def test_in_the_rest_what_is_taken_back_waits_and_is_told_after_it():
     assert again.evidence() == {}
     agents = link(again, other)
     pump(agents, now, 4)
-    assert not again.is_resting
+    assert not again.incarnations.resting
     assert other.evidence() == again.evidence() == {}
 
 
@@ -122,7 +123,7 @@ def test_where_evidence_fades_an_entry_stays_one_that_neighbours_accept(resting)
                 mine = start(disk, clock=lambda clock=clock: clock[0], **options)
                 mine.connect("away")
                 mine.tick(clock[0])
-                assert mine.is_resting
+                assert mine.incarnations.resting
             chance.shuffle(decisions)
             for made, at in decisions[: 70 if epoch < 2 else 200]:
                 mine.observe("a", (-assumed, 0, 0, -ONE), made, at)
@@ -130,11 +131,11 @@ def test_where_evidence_fades_an_entry_stays_one_that_neighbours_accept(resting)
                 if chance.random() < 0.05:
                     clock[0] += HALF_LIFE / 9
                     mine.tick(clock[0])
-            mine._own.end_rest()
+            mine.incarnations.end_rest()
             disk = save(mine)
             bounds = Bounds(options["bounds"], 1, rounded=True)
             for held in own_entries(mine):
-                assert all(bounds.allow_all(row) for row in held.ledger().values())
+                assert all(bounds.allow_row("a", row) for row in held.ledger().values())
         left = mine.evidence().get("a", (0, 0, 0, 0))
         assert abs(left[0]) + left[-1] < 1000  # quanta, of 200 decisions
         assert mine.evidence() == mine.own()
@@ -164,7 +165,7 @@ def test_an_entry_of_cancelled_decisions_alone_is_not_less_than_nothing(resting,
     for incarnation in made:
         mine.observe("a", (-assumed, 0, 0, -ONE), incarnation, at)
     pump(agents, clock[0], 12, seconds=0.0)
-    assert not mine.is_resting
+    assert not mine.incarnations.resting
     assert mine.refusals + other.refusals == {}
     assert other.evidence() == mine.evidence()
     assert abs(mine.evidence().get("a", (0,))[0]) <= 200  # quanta
@@ -188,7 +189,7 @@ def test_a_correction_that_waits_survives_the_end_of_an_epoch():
     again.observe("a", (0, 0, 0, 0), made, clock[0])
     again.observe("a", (0, ONE, ONE, 0), made, 0.4 * HALF_LIFE)  # brings what waits to this epoch
     assert again.evidence()["a"][0] == pytest.approx(before / 2, abs=4)
-    again._own.end_rest()
+    again.incarnations.end_rest()
     assert again.evidence()["a"][0] == pytest.approx(before / 2, abs=4)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posse.live.exchange import PER_UNIT
+from posse.live.ledger import PER_UNIT
 from tests.live.exchange.origins import (
     ONE,
     agent,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from posse.live.exchange import PER_UNIT
+from posse.live.ledger import PER_UNIT
 from tests.live.exchange.origins import (
     ONE,
     agent,
@@ -93,7 +93,7 @@ CONDITIONS = {
     "few entries": lambda pair: setattr(pair.me.compaction, "fold_above", 5),
     "all have open decisions": lambda pair: pair.incarnations,
     "there is no reward window": lambda pair: setattr(pair.me, "reward_window", None),
-    "it rests": lambda pair: setattr(pair.me._own, "resting", True),
+    "it rests": lambda pair: setattr(pair.me.incarnations, "resting", True),
     "it is another tick": lambda pair: setattr(
         pair.me.compaction, "every", 7 + pair.me.sender.ticks
     ),

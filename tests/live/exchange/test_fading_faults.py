@@ -6,9 +6,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from posse.live.exchange import Flows, Origins, minus, total
-from posse.live.exchange.evidence_sums import plus
-from posse.live.exchange.half_life import shift_ledger
+from posse.live.exchange import Flows, Origins
+from posse.live.ledger import minus, total
+from posse.live.ledger.half_life import shift_ledger
+from posse.live.ledger.sums import plus
 from tests.live.exchange.drift import DriftingWorld
 from tests.live.exchange.machine import Faults, play
 
@@ -40,9 +41,9 @@ class FadingFlows(FadingFaults):
                     continue
                 other, opposite = agents[peer].records().get(identity, (0, {}))
                 assert abs(version - other) <= 1
-                epoch = max(agent.epoch, agents[peer].epoch)
-                mine = shift_ledger(flow, epoch - agent.epoch)
-                theirs = shift_ledger(opposite, epoch - agents[peer].epoch)
+                epoch = max(agent._records.epoch, agents[peer]._records.epoch)
+                mine = shift_ledger(flow, epoch - agent._records.epoch)
+                theirs = shift_ledger(opposite, epoch - agents[peer]._records.epoch)
                 assert version != other or not plus(mine, theirs)
 
     def teardown(self):

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from posse.live.exchange import Flows
-from posse.live.exchange.evidence_sums import PER_UNIT, minus, negative, plus
-from posse.live.exchange.half_life import AHEAD, JUMPED, shift_ledger
+from posse.live.ledger.half_life import AHEAD, JUMPED, shift_ledger
+from posse.live.ledger.sums import PER_UNIT, minus, negative, plus
 from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
 from tests.live.exchange.world import BOUNDS, FINGERPRINT
 
@@ -45,7 +45,7 @@ def test_a_step_that_crosses_an_epoch_arrives_as_its_half():
     before = flow(world, owner)
     world.pass_epoch()
     world.deliver(0)
-    assert world.agents[mirror].epoch == world.agents[owner].epoch + 1
+    assert world.agents[mirror]._records.epoch == world.agents[owner]._records.epoch + 1
     assert flow(world, mirror) == negative(shift_ledger(before, 1)) != {}
     world.network.clear()
     world.agents[owner].tick(world.now)
@@ -58,7 +58,7 @@ def test_a_message_of_the_next_epoch_takes_us_along():
     mirrors = world.agents[mirror]
     ahead = replace(message, epoch=message.epoch + 1, flow=shift_ledger(message.flow, 1))
     mirrors.receive(owner, ahead, world.now)
-    assert mirrors.epoch == ahead.epoch
+    assert mirrors._records.epoch == ahead.epoch
     assert flow(world, mirror) == negative(ahead.flow)
 
 
@@ -170,7 +170,7 @@ def test_two_agents_whose_clocks_are_a_hundredth_apart_read_alike():
 def test_the_durable_state_knows_its_epoch():
     world, owner, _ = pair()
     state = world.saved(owner)
-    assert state["epoch"] == world.agents[owner].epoch
+    assert state["epoch"] == world.agents[owner]._records.epoch
     again = world.restored(owner)
     assert again.own() == world.agents[owner].own()
     assert minus(again.level(), world.agents[owner].level()) == plus({}, {})

@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from posse.live.exchange import PER_UNIT, Origins, RateCap
-from posse.live.exchange.half_life import AHEAD, JUMPED
+from posse.live.exchange import Origins, RateCap
+from posse.live.ledger import PER_UNIT
+from posse.live.ledger.half_life import AHEAD, JUMPED
 from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
 from tests.live.exchange.origins import ONE, agent, entry, message, own_entries, pump, save, start
 
@@ -177,13 +178,13 @@ def test_rewards_that_come_after_a_restart_and_some_epochs_are_within_the_bounds
     now += epochs * HALF_LIFE
     for nth in range(150):
         again.tick(now)
-        assert again.is_resting == resting
+        assert again.incarnations.resting == resting
         again.observe("a", (REWARD, 0, 0, 0), made, at=float(nth + 1))
         again.observe("a", (0, REWARD, PER_UNIT, 0), made, at=float(nth + 1))
     read = again.evidence()["a"]
     other = wide("other", clock=lambda: now)
     exchange(again, other, now)
-    assert not again.is_resting
+    assert not again.incarnations.resting
     assert not again.refusals
     assert not other.refusals
     assert other.replica.entries == again.replica.entries
@@ -207,11 +208,11 @@ def test_rewards_that_wait_for_epochs_fade_like_those_that_do_not():
         again.observe("a", ONE, made)
     for halves, until in ((1, HALF_LIFE), (3, 3 * HALF_LIFE)):
         wait(again, until=until)
-        assert again.is_resting
+        assert again.incarnations.resting
         assert again.own()["a"][-1] == pytest.approx(128 * PER_UNIT / 2**halves, abs=100)
     friend = fading("friend", now=3 * HALF_LIFE)
     exchange(again, friend, 3 * HALF_LIFE)
-    assert not again.is_resting
+    assert not again.incarnations.resting
     assert friend.evidence()["a"][-1] == pytest.approx(16 * PER_UNIT, abs=100)
     assert again.evidence() == friend.evidence()
 

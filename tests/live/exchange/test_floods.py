@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from posse.live.exchange import Flows, FlowsMessage, OriginsMessage
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 from posse.live.messaging.wire import VERSION, Codec, WireError
 from tests.live.exchange.origins import ONE, agent, entry, message, signatures
 from tests.live.exchange.world import BOUNDS, FINGERPRINT, World, settled_pair

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from posse.live.exchange import Flows
-from posse.live.exchange.evidence_sums import PER_UNIT, map_values
 from posse.live.exchange.flow_records import MOST_BOOTS, Peer
+from posse.live.ledger.sums import PER_UNIT, map_values
 from tests.live.exchange.world import World, settled_pair, two
 
 

@@ -7,15 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from posse.live.exchange import (
-    EXCHANGES,
-    PER_UNIT,
-    Entry,
-    Flows,
-    FlowsMessage,
-    Origins,
-    OriginsMessage,
-)
+from posse.live.exchange import EXCHANGES, Entry, Flows, FlowsMessage, Origins, OriginsMessage
+from posse.live.ledger import PER_UNIT
 from tests.live.exchange.origins import base, entry
 from tests.live.exchange.world import BOUNDS, FINGERPRINT, two
 

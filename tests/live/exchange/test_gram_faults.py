@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 from tests.live.exchange.machine import play
 from tests.live.exchange.test_late_faults import LateOrigins, LateWorld
 

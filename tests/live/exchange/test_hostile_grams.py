@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from posse.live.exchange import PER_UNIT, Entry, OriginsMessage
+from posse.live.exchange import Entry, OriginsMessage
+from posse.live.ledger import PER_UNIT
 from tests.live.visits import ARMS, SCHEMA, shop, visit
 
 D, TRIANGLE = 8, 36

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 from tests.live.exchange.machine import play
 from tests.live.exchange.test_any_faults import FlowsFaults, OriginsFaults
 from tests.live.exchange.world import World

@@ -7,7 +7,7 @@ parts are in it, and a part that counted twice shows as a digit of two.
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from posse.live.exchange import PER_UNIT
+from posse.live.ledger import PER_UNIT
 from tests.live.exchange.machine import play
 from tests.live.exchange.origins import agent, link, save, start
 
@@ -246,7 +246,7 @@ class Copies(RuleBasedStateMachine):
             assert friend.evidence() == evidence
         allowed = {"superseded"} if self.set_back else set()  # what had waited, and is counted
         assert all(process.refusals.keys() <= allowed for process in self.processes.values())
-        assert not self.me.is_resting
+        assert not self.me.incarnations.resting
         held = read_digits(evidence)
         if not self.set_back:
             assert held == self.truth

@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
-from posse.live.exchange import PER_UNIT, Entry, Flows, OriginsMessage
+from posse.live.exchange import Entry, Flows, OriginsMessage
 from posse.live.exchange.messages import signed_bytes
+from posse.live.ledger import PER_UNIT
 from posse.live.messaging.wire import Codec
 from tests.live.exchange.origins import (
     agent,

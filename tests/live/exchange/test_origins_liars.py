@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from posse.live.exchange import Origins, RateCap
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 from tests.live.exchange.origins import ONE, agent, base, entry, message, signatures
 from tests.live.exchange.world import BOUNDS
 

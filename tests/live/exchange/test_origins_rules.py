@@ -1,7 +1,7 @@
 """Each rule of origins on the schedule that needs it."""
 
 from posse.live.exchange import Origins
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 from tests.live.exchange.origins import ONE, agent, entry, message
 from tests.live.exchange.world import two
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from posse.live.exchange import PER_UNIT, Flows, Origins
+from posse.live.exchange import Flows, Origins
+from posse.live.ledger import PER_UNIT
 from tests.live.exchange.origins import (
     ONE,
     agent,
@@ -55,12 +56,12 @@ def answer(process, question, *, holds=(), first=("me", 0), last=("me", 2**62)):
 
 
 def test_a_new_agent_does_not_rest_and_one_without_neighbours_ends_it_at_the_first_tick():
-    assert not agent().is_resting
+    assert not agent().incarnations.resting
     process, incarnation = restarted()
-    assert process.is_resting
+    assert process.incarnations.resting
     process.observe("a", ONE, incarnation)
     process.tick(1.0)
-    assert not process.is_resting
+    assert not process.incarnations.resting
     assert len(own_entries(process)) == 1
     assert own_entries(process)[0].pulls() == 2 * PER_UNIT
 
@@ -76,11 +77,11 @@ def test_rewards_count_here_at_once_are_durable_and_are_told_after_the_rest():
     again = start(save(process))  # killed while it rests
     assert count(again) == 2
     process.receive("left", answer(process, question), 1.0)
-    assert process.is_resting
+    assert process.incarnations.resting
     assert asked(process, 2.0)["right"] == ("me", question)
     process.receive("right", answer(process, question), 2.0)
     process.tick(3.0)
-    assert not process.is_resting
+    assert not process.incarnations.resting
     assert count(process) == 2
     ((key, version),) = told(process, 4.0).items()
     assert version > before[key]
@@ -93,7 +94,7 @@ def test_a_new_decision_is_told_during_the_rest():
     present = process.begin_decision("b")
     process.observe("b", ONE, present)
     assert ("me", present) in told(process, 1.0)
-    assert process.is_resting
+    assert process.incarnations.resting
 
 
 def test_only_the_answer_to_this_process_ends_the_rest():
@@ -106,10 +107,10 @@ def test_only_the_answer_to_this_process_ends_the_rest():
     for said in (answer(process, question + 1), answer(process, 0), everything, message()):
         process.receive("left", said, 1.0)
         process.tick(1.5)
-        assert process.is_resting
+        assert process.incarnations.resting
     process.receive("left", answer(process, question), 2.0)
     process.tick(3.0)
-    assert not process.is_resting
+    assert not process.incarnations.resting
     assert asked(process, 4.0).get("left", ("", 0)) == ("", 0)
 
 
@@ -132,10 +133,10 @@ def test_the_rest_lasts_until_what_neighbours_showed_is_here():
     more = entry("me", incarnation, seq=9, pulls=4, made=3)
     process.receive("left", answer(process, question, holds=(more.holding,)), 1.0)
     process.tick(2.0)
-    assert process.is_resting
+    assert process.incarnations.resting
     process.receive("left", message(more), 2.0)
     process.tick(3.0)
-    assert not process.is_resting
+    assert not process.incarnations.resting
     assert count(process) == 4  # what waited is dropped with its decision
 
 
@@ -147,7 +148,7 @@ def test_the_grace_period_ends_it_if_all_that_were_heard_have_answered(heard):
         process.receive("silent", message(entry("silent")), 1.0)
     process.receive("left", answer(process, question), 1.0)
     ticks = 1
-    while process.is_resting:
+    while process.incarnations.resting:
         ticks += 1
         process.tick(float(ticks))
     assert ticks == (10 * GRACE if heard else GRACE)
@@ -194,7 +195,7 @@ def test_a_commit_that_fails_at_the_end_of_the_rest_keeps_what_waited(when):
     process.rollback()
     assert count(process) == 2
     pump({"me": process, "friend": friend}, 3.0, rounds=4)
-    assert not process.is_resting
+    assert not process.incarnations.resting
     assert count(friend) == count(process) == 2
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from posse import beliefs
 from posse.live.exchange import Flows
-from posse.live.exchange.evidence_sums import PER_UNIT
+from posse.live.ledger.sums import PER_UNIT
 from tests.live.exchange.world import World
 
 ARMS = ("a", "b", "c")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from posse.live.exchange import PER_UNIT, name_side_row
-from posse.live.exchange.origin_validation import RateCap
+from posse.live.exchange.message_validation import RateCap
+from posse.live.ledger import PER_UNIT, name_side_row
 from tests.live.exchange.origins import agent, entry, link, message, own_entries, pump, save, start
 
 SIDE = {"bounds": (1.0, 1.0, 1.0, 1.0), "closed": 1, "side": 2.0}
@@ -31,8 +31,8 @@ def test_side_rows_reach_every_agent_and_are_no_evidence_about_arms():
         assert process.evidence() == {"a": (*(3 * x for x in WHOLE),)}
         assert process.by_origin() == {"me": process.evidence()}
         assert process.pulls_by_origin() == {"me": 3}
-    assert mine.own_side_cells() == mine.side_cells()
-    assert other.own_side_cells() == {}
+    assert mine.side_cells(own=True) == mine.side_cells()
+    assert other.side_cells(own=True) == {}
     assert own_entries(mine)[0].version[0] == 3  # decisions, not rows
     assert mine.refusals + other.refusals == {}
 
@@ -47,7 +47,7 @@ def test_they_wait_in_the_rest_and_survive_restarts_and_compaction():
         mine.reward_window = 5.0
         mine.compaction.every, mine.compaction.fold_above = 1, 2
         mine.observe_side(NAME, CELL, old)  # while it rests
-        assert mine.side_cells() == mine.own_side_cells()
+        assert mine.side_cells() == mine.side_cells(own=True)
         agents = link(mine, other)
         now = pump(agents, now, 3)
         old = add(mine)

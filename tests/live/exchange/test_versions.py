@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from posse.live.exchange import PER_UNIT, Origins
+from posse.live.exchange import Origins
+from posse.live.ledger import PER_UNIT
 from tests.live.exchange.origins import (
     ONE,
     agent,

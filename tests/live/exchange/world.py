@@ -6,8 +6,9 @@ import json
 import random
 from collections import Counter
 
-from posse.live.exchange import PER_UNIT, Flows, Origins, total
-from posse.live.exchange.evidence_sums import plus
+from posse.live.exchange import Flows, Origins
+from posse.live.ledger import PER_UNIT, total
+from posse.live.ledger.sums import plus
 
 BOUNDS = (1.0, 1.0)
 FINGERPRINT = "bernoulli"

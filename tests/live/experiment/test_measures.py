@@ -32,7 +32,7 @@ def make(tmp_path):
 
 def sides(site):
     """Count and sum of rewards of the bandit and of the holdout."""
-    cells = site.experiment.agent.exchange.own_side_cells()
+    cells = site.experiment.agent.exchange.side_cells(own=True)
     totals = {"bandit": [0.0, 0.0], "control": [0.0, 0.0]}
     for (kind, *name), (total, _, count) in cells.items():
         if kind == "uplift":
@@ -208,7 +208,7 @@ def test_bad_metrics_change_nothing(make):
     site.experiment.cancel("a")
     with pytest.raises(Conflict, match="was cancelled"):
         site.experiment.measure("a", {"latency": 1})
-    assert site.experiment.agent.exchange.own_side_cells() == {}
+    assert site.experiment.agent.exchange.side_cells(own=True) == {}
     plain = make(COUNT, Measures())
     with pytest.raises(ValueError, match="this experiment has none"):
         plain.experiment.measure("a", {"latency": 1})

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from posse.live.exchange.evidence_sums import LARGEST
+from posse.live.ledger.sums import LARGEST
 from posse.live.membership import heartbeats as door
 from posse.live.membership.heartbeats import Presence
 from posse.live.membership.network_view import NetworkView

@@ -40,7 +40,8 @@ from posse.live.agent.site_pooling import (
     build_site_map,
 )
 from posse.live.agent.verdicts import Judge, Judgement, NamedVerdict, Stop
-from posse.live.exchange import DEFAULT, Ledger, Outgoing
+from posse.live.exchange import DEFAULT, Outgoing
+from posse.live.ledger import Ledger
 from posse.policies import Policy, ThompsonSampling
 from posse.randomness import FloatArray
 from posse.stopping import validate_tolerance

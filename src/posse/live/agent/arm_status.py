@@ -19,7 +19,8 @@ from posse.live.agent.context_evidence import ExpansionPoint, GramSums
 from posse.live.agent.evidence import Evidence
 from posse.live.agent.posterior import Posteriors
 from posse.live.agent.site_pooling import SitePooling
-from posse.live.exchange import Exchange, Ledger
+from posse.live.exchange import Exchange
+from posse.live.ledger import Ledger
 from posse.randomness import FloatArray
 from posse.summary import Lift, estimate_lift, summarise
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from posse.contexts import Category, Contexts, Field, Flag
 from posse.families import Family, Linear, Logistic, Model, get_family_name, is_contextual
-from posse.live.exchange import PER_UNIT, from_quanta
+from posse.live.ledger import PER_UNIT, from_quanta
 from posse.randomness import FloatArray
 
 PER_FEATURE = 1024  # its square is a unit of quanta

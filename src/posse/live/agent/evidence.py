@@ -23,7 +23,7 @@ from posse.effective_samples import CAUTION as CAUTION
 from posse.effective_samples import SIGNS as SIGNS
 from posse.families import Family, Interval, Model, check_family, get_family_name, get_optional
 from posse.live.agent.context_evidence import ExpansionPoint, GramSums, context_family
-from posse.live.exchange import PER_UNIT, from_quanta, to_quanta
+from posse.live.ledger import PER_UNIT, from_quanta, to_quanta
 from posse.randomness import FloatArray
 
 REQUIRED_METHODS = (  # what decisions and `posse status` read a family by, whatever the policy

@@ -20,15 +20,8 @@ from posse import validation
 from posse.contexts import Contexts
 from posse.families import Model, get_family_name
 from posse.live.agent.evidence import SIGNS, Evidence
-from posse.live.exchange import (
-    DEFAULT,
-    EXCHANGES,
-    LARGEST_ENTRY,
-    LONGEST_NAME,
-    MOST_ARMS,
-    Exchange,
-    row_size,
-)
+from posse.live.exchange import DEFAULT, EXCHANGES, LARGEST_ENTRY, Exchange, row_size
+from posse.live.ledger import LONGEST_NAME, MOST_ARMS
 
 VERSION = 1  # of what is hashed, at the head of every fingerprint; any other is refused
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posse import validation
-from posse.live.exchange import MOST_ARMS
+from posse.live.ledger import MOST_ARMS
 
 BUCKETS = 32  # of visitors, on each side of an uplift
 LARGEST_HOLDOUT = 0.5

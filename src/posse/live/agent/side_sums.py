@@ -1,8 +1,8 @@
 """Side sums of an agent: observations of holdouts and metrics, and what they show.
 
-They are exact sums over closed decisions of all agents (`posse.live.exchange.side_rows`). Visits of
-one visitor are not independent, so the uplift is summed in buckets of visitors, and its interval
-comes from the spread between buckets.
+They are exact sums over closed decisions of all agents (side rows, in
+`posse.live.ledger`). Visits of one visitor are not independent, so the uplift is
+summed in buckets of visitors, and its interval comes from the spread between buckets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from posse.confidence_sequences import bounded_mean_interval, cluster_difference
 from posse.live.agent.evidence import Evidence
 from posse.live.agent.measures import BUCKETS, Measures, Metric
 from posse.live.agent.rendezvous_hashing import VisitorHash
-from posse.live.exchange import NO_CELL, PER_UNIT, Cell, Exchange, name_side_row
+from posse.live.exchange import Exchange
+from posse.live.ledger import NO_CELL, PER_UNIT, Cell, name_side_row
 from posse.randomness import FloatArray
 
 ERROR = 0.05  # of the interval of the uplift, and of all intervals of one metric together

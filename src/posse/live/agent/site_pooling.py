@@ -17,7 +17,8 @@ from posse import validation
 from posse.best_arm import evaluate_arms
 from posse.families import get_optional
 from posse.live.agent.evidence import Evidence, PowerSums
-from posse.live.exchange import PER_UNIT, Exchange
+from posse.live.exchange import Exchange
+from posse.live.ledger import PER_UNIT
 from posse.randomness import FloatArray
 from posse.sites import SURE, Sites, check_reward_variance
 

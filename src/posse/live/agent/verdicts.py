@@ -18,7 +18,8 @@ import numpy as np
 
 from posse import best_arm, validation
 from posse.live.agent.evidence import Evidence
-from posse.live.exchange import Exchange, Ledger
+from posse.live.exchange import Exchange
+from posse.live.ledger import Ledger
 from posse.policies import Policy, TopTwo
 from posse.randomness import FloatArray
 from posse.stopping import (

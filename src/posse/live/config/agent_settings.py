@@ -15,7 +15,8 @@ from typing import Any
 from posse import validation
 from posse.live.agent import Agent
 from posse.live.config.experiment_settings import KEYS, ExperimentSettings, experiment_from_data
-from posse.live.exchange import DEFAULT, LEAST_TICKS, Sign, Verify
+from posse.live.exchange import DEFAULT, Sign, Verify
+from posse.live.ledger import LEAST_TICKS
 from posse.live.messaging import MessageLimits
 from posse.live.security import check_private
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
-from posse.live.exchange import LARGEST, MOST_ARMS, is_name, is_whole
+from posse.live.ledger import LARGEST, MOST_ARMS, is_name, is_whole
 
 MOST_FORGOTTEN = 200  # agents in one record
 # characters

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 from posse.live.agent import Decision
 from posse.live.config import AgentSettings, settings_from_data
 from posse.live.demo.site import AgentSite, Visitor
-from posse.live.exchange import DEFAULT, Ledger
+from posse.live.exchange import DEFAULT
 from posse.live.http.metrics import render_metrics
+from posse.live.ledger import Ledger
 from posse.live.messaging import MemoryNetwork, Transport
 from posse.live.node import Node
 from posse.live.node_factory import AgentKeys, NetworkAccess

@@ -15,7 +15,8 @@ from urllib.request import ProxyHandler, build_opener
 
 from posse.live.client import Client
 from posse.live.demo.site import AgentSite, Visitor
-from posse.live.exchange import DEFAULT, Ledger
+from posse.live.exchange import DEFAULT
+from posse.live.ledger import Ledger
 from posse.live.security import create_authority, issue_certificate
 
 # without the proxies of the environment: the agents are on this machine

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from posse.live.agent import Decision
-from posse.live.exchange import DEFAULT, PER_UNIT, Ledger
+from posse.live.exchange import DEFAULT
+from posse.live.ledger import PER_UNIT, Ledger
 
 START_SECONDS = 60.0  # an agent that does not answer in this time has failed
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from posse.live.demo.site import AgentSite, Count
 from posse.live.demo.visitors import Audience, UniformAudience
-from posse.live.exchange import PER_UNIT, minus, total
+from posse.live.ledger import PER_UNIT, minus, total
 
 ANSWER_SECONDS = 120.0  # visitors give up after this time
 AGREEMENT_SECONDS = 120.0

@@ -13,19 +13,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from posse.live.exchange.digests import Neighbour
-from posse.live.exchange.evidence_sums import LARGEST_SUM, MOST_ARMS, Ledger, plus
-from posse.live.exchange.half_life import shift_ledger
-from posse.live.exchange.messages import (
-    BASE,
-    LARGEST_ENTRY,
-    MOST_NAMES,
-    NO_VERSION,
-    Entry,
-    Key,
-    Version,
-)
+from posse.live.exchange.messages import BASE, LARGEST_ENTRY, MOST_NAMES, NO_VERSION, Entry
 from posse.live.exchange.own_incarnations import NONCE_BITS, OwnIncarnations
-from posse.live.exchange.side_rows import is_side_row
+from posse.live.ledger import LARGEST_SUM, MOST_ARMS, is_side_row, plus, shift_ledger
 
 DAY = 86_400.0  # seconds
 ABANDONED_WINDOWS = 2  # a living twin closes its decisions after one, and tells it a tick later
@@ -80,22 +70,25 @@ class Compaction:
         window: float | None,
     ) -> None:
         """Fold the entries that nobody will write again into the base."""
-        entries = self._unfolded()
+        own = self.own
         finished = [
             entry
-            for entry in entries
+            for entry in self._unfolded()
             if self._is_finished(entry, open_incarnations, now, window)
             or self._is_abandoned(entry, now, window)
         ]
         if window is None:
-            finished += [e for e in self._oldest_writable(entries) if e not in finished]
+            finished += [entry for entry in self._oldest_writable() if entry not in finished]
         else:
             self._forget_empty(open_incarnations)
-        finished = [entry for entry in finished if self._may_fold(entry, neighbours, now)]
-        key = self.own.identity, BASE
-        if finished and self._is_largest(key, self.own.replica.version(key), neighbours, now):
-            nothing = Entry.from_ledger(key, NO_VERSION, {})
-            self._write_base(self.own.replica.entries.get(key, nothing), finished)
+        if neighbours:
+            finished = [entry for entry in finished if _is_largest(entry, neighbours, now)]
+        else:  # nobody confirms an entry that came back
+            finished = [entry for entry in finished if entry.incarnation in own.writable]
+        key = own.identity, BASE
+        base = own.replica.entries.get(key) or Entry.from_ledger(key, NO_VERSION, {})
+        if finished and (not neighbours or _is_largest(base, neighbours, now)):
+            self._write_base(base, finished)
 
     def _unfolded(self) -> list[Entry]:
         """Return the own entries beside the base and the present incarnation."""
@@ -109,7 +102,7 @@ class Compaction:
         if number in self.own.writable:
             return window is not None and number not in open_incarnations
         least = self.quiet + ABANDONED_WINDOWS * (window or 0.0)
-        return self._seconds_unchanged(entry, now) >= least
+        return now - self._changed_at.setdefault(number, now) >= least
 
     def _is_abandoned(self, entry: Entry, now: float, window: float | None) -> bool:
         """Whether decisions are open in an entry that came back, whose windows ended long ago.
@@ -121,7 +114,8 @@ class Compaction:
             window is not None
             and entry.incarnation not in self.own.writable
             and any(self.own.bounds.open_count(row) > 0 for row in entry.ledger().values())
-            and self._seconds_unchanged(entry, now) > self._settling_time(window)
+            and now - self._changed_at.setdefault(entry.incarnation, now)
+            > self._settling_time(window)
         )
 
     def _settling_time(self, window: float | None) -> float:
@@ -135,15 +129,12 @@ class Compaction:
                 self._changed_at.setdefault(entry.incarnation, now)
         return any(now - at <= self._settling_time(window) for at in self._changed_at.values())
 
-    def _seconds_unchanged(self, entry: Entry, now: float) -> float:
-        return now - self._changed_at.setdefault(entry.incarnation, now)
-
-    def _oldest_writable(self, entries: list[Entry]) -> list[Entry]:
+    def _oldest_writable(self) -> list[Entry]:
         """Return the oldest entries beyond the most that may stay unfolded.
 
         Without a reward window a decision may be open for ever: here those of long ago end.
         """
-        by_number = {entry.incarnation: entry for entry in entries}
+        by_number = {entry.incarnation: entry for entry in self._unfolded()}
         oldest = [by_number[number] for number in self.own.writable if number in by_number]
         return oldest[: max(0, len(oldest) - self.most_unfolded)]
 
@@ -153,49 +144,31 @@ class Compaction:
         busy = {*held, *open_incarnations, self.own.present}
         self.own.remove([number for number in self.own.writable if number not in busy])
 
-    def _may_fold(self, entry: Entry, neighbours: Mapping[str, Neighbour], now: float) -> bool:
-        """Whether neighbours confirm an entry; one that came back needs at least one of them."""
-        alone = not neighbours and entry.incarnation not in self.own.writable
-        return not alone and self._is_largest(entry.key, entry.version, neighbours, now)
-
-    def _is_largest(
-        self, key: Key, version: Version, neighbours: Mapping[str, Neighbour], now: float
-    ) -> bool:
-        """Whether neighbours that were heard lately hold this version, and none a larger one.
-
-        A larger one would be of another copy of this disk. One that holds less is only behind.
-        """
-        heard = [
-            neighbour
-            for neighbour in neighbours.values()
-            if neighbour.heard_at is not None and now - neighbour.heard_at <= DAY
-        ]
-        if not neighbours:
-            return True
-        held = [neighbour.holds.get(key, NO_VERSION) for neighbour in heard]
-        return bool(held) and max(held) == version
-
     def _write_base(self, base: Entry, entries: list[Entry]) -> None:
-        epoch = self.own.epochs.epoch if self.own.epochs.fading else 0
-        names = [entry.incarnation for entry in entries]
-        total = self._read_in(base, epoch)
+        own = self.own
+        epoch = own.epochs.epoch
+        total = shift_ledger(base.ledger(), epoch - base.epoch, own.bounds)
         for entry in entries:
-            rows = self._read_in(entry, epoch).items()
-            closed = {
-                name: row if is_side_row(name) else self.own.bounds.closed_row(row)
-                for name, row in rows
-            }
-            total = plus(total, closed)
+            rows = shift_ledger(entry.ledger(), epoch - entry.epoch, own.bounds).items()
+            sides = {name: row for name, row in rows if is_side_row(name)}
+            total = plus(total, {name: own.bounds.closed_row(row) for name, row in rows} | sides)
+        names = [entry.incarnation for entry in entries]
         covers = (*base.covers, *names)[-MOST_NAMES:]
         (made, seq, _) = base.version
-        version = made + len(names), seq + 1, self.own.draw(NONCE_BITS)
+        version = made + len(names), seq + 1, own.draw(NONCE_BITS)
         folded = Entry.from_ledger(base.key, version, total, epoch, covers)
         largest = max((abs(value) for row in total.values() for value in row), default=0)
         if len(total) > MOST_ARMS or folded.size() > LARGEST_ENTRY or largest > LARGEST_SUM:
             return  # a message could not carry it
-        self.own.remove(names)
-        self.own.replica.keep(folded)
+        own.remove(names)
+        own.replica.keep(folded)
 
-    def _read_in(self, entry: Entry, epoch: int) -> Ledger:
-        """Return the evidence of an entry in numbers of an epoch."""
-        return shift_ledger(entry.ledger(), epoch - entry.epoch, self.own.bounds)
+
+def _is_largest(entry: Entry, neighbours: Mapping[str, Neighbour], now: float) -> bool:
+    """Whether neighbours that were heard lately hold this version, and none a larger one.
+
+    A larger one would be of another copy of this disk. One that holds less is only behind.
+    """
+    heard = [n for n in neighbours.values() if n.heard_at is not None and now - n.heard_at <= DAY]
+    held = [neighbour.holds.get(entry.key, NO_VERSION) for neighbour in heard]
+    return bool(held) and max(held) == entry.version

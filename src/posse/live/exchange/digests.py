@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from posse.live.exchange.interface import Outgoing
+from posse.live.exchange.message_validation import Sign
 from posse.live.exchange.messages import (
     END,
     FIRST,
@@ -27,7 +28,6 @@ from posse.live.exchange.messages import (
     signed_bytes,
     wire_size,
 )
-from posse.live.exchange.origin_validation import Sign
 from posse.live.exchange.replica import Replica
 
 T = TypeVar("T")

@@ -11,19 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import (
+from posse.live.exchange.messages import FlowsMessage
+from posse.live.ledger import (
     LARGEST_SUM,
+    Bounds,
+    Epochs,
     Ledger,
     add_row,
-    from_plain,
     minus,
     plain,
     plus,
-    total,
+    shift_ledger,
 )
-from posse.live.exchange.half_life import Epochs, shift_ledger
-from posse.live.exchange.messages import FlowsMessage
 
 MOST_BOOTS = 16  # remembered of one peer; a forgotten one is only asked again
 
@@ -86,12 +85,20 @@ class Record:
 class FlowRecords:
     """Own evidence, every record, and the level: own evidence less the sum of all flows."""
 
+    bounds: Bounds
+    epochs: Epochs
     own: Ledger = field(default_factory=dict)
     level: Ledger = field(default_factory=dict)
     by_identity: dict[str, Record] = field(default_factory=dict)
-    changed: set[str] = field(default_factory=set)  # identities, since they were last written
+    parts: dict[str, Any] = field(default_factory=dict)  # the records as they are to be on disk
     revision: int = 0  # of the level
     epoch: int = 0  # of all numbers, where evidence fades
+
+    def observe(self, arm: str, values: tuple[int, ...]) -> None:
+        """Add to own evidence."""
+        for ledger in (self.own, self.level):
+            add_row(ledger, arm, values)
+        self.revision += 1
 
     def has_room(self, arm: str, values: tuple[int, ...]) -> bool:
         """Whether the sums stay within what messages can carry."""
@@ -102,17 +109,11 @@ class FlowRecords:
             for mine, value in zip(row, values, strict=True)
         )
 
-    def observe(self, arm: str, values: tuple[int, ...]) -> None:
-        """Add to own evidence."""
-        for ledger in (self.own, self.level):
-            add_row(ledger, arm, values)
-        self.revision += 1
-
     def find_record(self, identity: str, name: str) -> Record:
         """Return the record of an edge, a new one if it was never used."""
         if identity not in self.by_identity:
             self.by_identity[identity] = Record(name, self._next_rank())
-            self.changed.add(identity)
+            self._write_part(identity)
         return self.by_identity[identity]
 
     def set_record(self, identity: str, version: int, flow: Ledger) -> None:
@@ -123,16 +124,16 @@ class FlowRecords:
         self.level = level
         record.version = version
         record.flow = flow
-        self.changed.add(identity)
+        self._write_part(identity)
 
-    def follow_time(self, epochs: Epochs, bounds: Bounds, now: float | None = None) -> None:
+    def follow_time(self, now: float | None = None) -> None:
         """Follow the time: numbers fade from tick to tick, and are halved by epochs."""
-        if epochs.fading:
-            if now is not None and epochs.move_to(now) and self.own | self.level:
+        if self.epochs.fading:
+            if now is not None and self.epochs.move_to(now) and self.own | self.level:
                 self.revision += 1
-            self.fade_to(epochs.epoch, bounds)
+            self.fade_to(self.epochs.epoch)
 
-    def fade_to(self, epoch: int, bounds: Bounds) -> None:
+    def fade_to(self, epoch: int) -> None:
         """Bring all numbers to a later epoch.
 
         Own evidence and each flow by itself, so that both ends of an edge stay opposite; the level
@@ -144,12 +145,12 @@ class FlowRecords:
         self.epoch = epoch
         if not (self.own or self.by_identity):
             return
-        self.own = shift_ledger(self.own, passed, bounds)
+        self.own = shift_ledger(self.own, passed, self.bounds)
+        self.level = dict(self.own)
         for identity, record in self.by_identity.items():
-            if record.flow:
-                record.flow = shift_ledger(record.flow, passed)
-                self.changed.add(identity)
-        self.level = minus(self.own, total(record.flow for record in self.by_identity.values()))
+            record.flow = shift_ledger(record.flow, passed)
+            self.level = minus(self.level, record.flow)
+            self._write_part(identity)
         self.revision += 1
 
     def level_with(self, record: Record, flow: Ledger) -> Ledger:
@@ -166,7 +167,7 @@ class FlowRecords:
         record = self.by_identity[identity]
         if self.present_identities()[record.name] != identity:
             record.rank = self._next_rank()
-            self.changed.add(identity)
+            self._write_part(identity)
 
     def find_problem(self, name: str, identity: str) -> str | None:
         """Refuse an identity under a second name: it belongs to the name it first came with."""
@@ -176,32 +177,23 @@ class FlowRecords:
         identities = sum(record.name == name for record in self.by_identity.values())
         return "too_many_identities" if identities >= MOST_IDENTITIES else None
 
-    def state(self) -> dict[str, Any]:
-        """Return every record, a durable part each."""
-        self.changed.update(self.by_identity)
-        return self.changes()
-
-    def changes(self) -> dict[str, Any]:
-        """Return the records that changed since they were last written."""
-        records = [(identity, self.by_identity[identity]) for identity in self.changed]
-        self.changed.clear()
-        return {
-            RECORD_PREFIX + identity: [identity, r.name, r.version, plain(r.flow), r.rank]
-            for identity, r in records
-        }
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> FlowRecords:
-        """Build the records that were written."""
-        own_rows = state["own"]
-        records = cls(from_plain(own_rows), from_plain(own_rows), epoch=state.get("epoch", 0))
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Read own evidence and all records out of the parts of a state."""
+        self.own = plus({}, state["own"])
+        self.level = dict(self.own)
+        self.epoch = state.get("epoch", 0)
+        self.by_identity = {}
+        self.parts = {}
         for part_name in state:
             if part_name.startswith(RECORD_PREFIX):
                 identity, name, version, flow, rank = state[part_name]
-                records.by_identity[identity] = Record(name, rank)
-                records.set_record(identity, version, from_plain(flow))
-        records.changed.clear()
-        return records
+                self.by_identity[identity] = Record(name, rank)
+                self.set_record(identity, version, plus({}, flow))
+
+    def _write_part(self, identity: str) -> None:
+        r = self.by_identity[identity]
+        part = [identity, r.name, r.version, plain(r.flow), r.rank]
+        self.parts[RECORD_PREFIX + identity] = part
 
     def _next_rank(self) -> int:
         return 1 + max((record.rank for record in self.by_identity.values()), default=-1)
@@ -223,7 +215,7 @@ class Census:
         self.known: dict[str, None] = dict.fromkeys(identities)  # in the order of arrival
         self._next = 0
 
-    def add_identities(self, identities: Sequence[str], most: int = MOST_KNOWN) -> int:
+    def add_identities(self, identities: Sequence[str], most: int) -> int:
         """Add at most this number of them, up to the largest census; returns how many were new."""
         fresh = [identity for identity in dict.fromkeys(identities) if identity not in self.known]
         fresh = fresh[: max(0, min(most, MOST_KNOWN - len(self.known)))]

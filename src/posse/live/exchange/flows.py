@@ -35,22 +35,9 @@ Nothing else that can happen to messages, processes or edges loses or invents an
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import (
-    Ledger,
-    divide_toward_zero,
-    map_values,
-    minus,
-    negative,
-    plain,
-    plus,
-)
 from posse.live.exchange.flow_records import (
     IDENTITIES_A_TICK,
     Census,
@@ -59,68 +46,51 @@ from posse.live.exchange.flow_records import (
     Record,
     in_epoch,
 )
-from posse.live.exchange.flow_validation import FlowChecks
-from posse.live.exchange.half_life import AHEAD, Epochs
-from posse.live.exchange.interface import Exchange, NeighbourStatus, Outgoing
-from posse.live.exchange.messages import DEFAULT, FlowsMessage
+from posse.live.exchange.interface import ExchangeBase, NeighbourStatus, Outgoing
+from posse.live.exchange.message_validation import FlowChecks
+from posse.live.exchange.messages import FlowsMessage
+from posse.live.ledger import (
+    AHEAD,
+    Cell,
+    Ledger,
+    divide_toward_zero,
+    map_values,
+    minus,
+    negative,
+    plain,
+    plus,
+)
 
 REMIND_EVERY = 10  # ticks
 
 
-class Flows(Exchange):
+class Flows(ExchangeBase):
     """The exchange of averages over acknowledged edge flows."""
 
     def __init__(
         self,
         *,
-        fingerprint: str,
-        bounds: Sequence[float],
-        closed: int = 0,  # how many of the first coordinates come again, for closed decisions
-        identity: str | None = None,
-        network: str = "",  # nothing is signed: the fingerprint keeps experiments apart
-        experiment: str = DEFAULT,
-        network_size: int | None = None,
+        network_size: int | None = None,  # None: N is the number of identities ever seen
         most_pulls: int = 2**40,  # of the whole network, ever
-        draw: Callable[[int], int] = secrets.randbits,
-        half_life: float | None = None,  # seconds in which evidence fades to a half
-        clock: Callable[[], float] = time.time,  # for the time before the first tick alone
-        monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
+        **options: Any,  # of every exchange
     ) -> None:
-        """A new identity, no evidence; without `network_size`, N is the identities ever seen."""
-        self.identity = identity or f"{draw(128):032x}"
-        self.refusals: Counter[str] = Counter()
-        self.fingerprint = fingerprint
-        self.reward_window: float | None = None  # nothing is compacted
-        self._bounds = Bounds(tuple(bounds), closed, half_life is not None)
+        """A new identity, no evidence."""
+        super().__init__(**options)
         self._network_size = network_size
-        self._checks = FlowChecks(fingerprint, self._bounds, most_pulls)
-        self._records = FlowRecords()
-        self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
+        self._checks = FlowChecks(self.fingerprint, self._bounds, most_pulls)
+        self._records = FlowRecords(self._bounds, self._epochs)
         self._active: set[str] = set()  # names
         self._census = Census([self.identity])
-        self._draw = draw
         self._ticks = 0
         self._start_boot()
         self._sizes = 0  # how often N changed
-        self._written: dict[str, Any] = {}  # all parts, as they were last written
-        self._on_disk: dict[str, Any] = {}
+
+    # ---- evidence
 
     @property
     def revision(self) -> int:
         """A number that rises whenever the evidence changes."""
         return self._records.revision + self._sizes
-
-    def _start_boot(self) -> None:
-        """Start a new boot: what peers have received of it is not known yet."""
-        self._boot = 1 + self._draw(62)  # 0 means none
-        self._seq = 0
-        self._peers: dict[str, Peer] = {}
-        self._boot_started = self._ticks
-
-    def _restart_boot(self) -> None:
-        """Start a new boot, but seldom: a liar must not prevent agreement for ever."""
-        if self._ticks - self._boot_started >= REMIND_EVERY:
-            self._start_boot()
 
     def observe(
         self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
@@ -128,7 +98,7 @@ class Flows(Exchange):
         """Add own evidence, weighed by the time of its decision."""
         values = self._bounds.check_observation(arm, statistic)
         if self._epochs.fading:
-            self._records.follow_time(self._epochs, self._bounds)
+            self._records.follow_time()
             values = self._epochs.weigh_values(values, at, self._records.epoch, self._bounds)
         if self._records.has_room(arm, values):
             self._records.observe(arm, values)
@@ -148,14 +118,12 @@ class Flows(Exchange):
         """Return all own evidence, for its present worth."""
         return self._read_ledger(self._records.own)
 
+    def _read_ledger(self, ledger: Ledger) -> Ledger:
+        return self._epochs.read_ledger({self._records.epoch: ledger})
+
     def level(self) -> Ledger:
         """The estimate of the network's average evidence, not clipped, of the present epoch."""
         return dict(self._records.level)
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of all numbers: that of the clock, or of a neighbour whose clock is ahead."""
-        return self._records.epoch
 
     def records(self) -> dict[str, tuple[int, Ledger]]:
         """By identity, the version and what has flowed out on that edge."""
@@ -164,6 +132,8 @@ class Flows(Exchange):
     def known(self) -> frozenset[str]:
         """Return all identities ever seen, at most 1000."""
         return frozenset(self._census.known)
+
+    # ---- neighbours
 
     def connect(self, peer: str) -> None:
         """Begin, or resume, the edge to this name."""
@@ -175,15 +145,20 @@ class Flows(Exchange):
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """Every edge ever used, with the versions the neighbour is behind."""
+        statuses = {}
         present = self._records.present_identities()
-        return {
-            name: self._neighbour_status(name, present.get(name))
-            for name in sorted(self._active | present.keys())
-        }
+        for name in sorted(self._active | present.keys()):
+            identity = present.get(name)
+            peer = self._peers.get(identity or "", Peer())
+            version = self._records.by_identity[identity].version if identity else 0
+            lag = None if peer.version is None else version - peer.version
+            active = name in self._active
+            statuses[name] = NeighbourStatus(identity, active, peer.last_heard, lag)
+        return statuses
 
     def tick(self, now: float) -> Outgoing:
         """One credit an active edge; ask where the other end may not hold our version."""
-        self._records.follow_time(self._epochs, self._bounds, now)
+        self._records.follow_time(now)
         present = self._records.present_identities()
         outgoing: Outgoing = [
             (name, self._make_message("")) for name in sorted(self._active - present.keys())
@@ -205,7 +180,7 @@ class Flows(Exchange):
             return self._count_refusal("exchange_mismatch")
         if problem := self._find_problem(peer, message):
             return self._count_refusal(problem)
-        self._records.follow_time(self._epochs, self._bounds, now)
+        self._records.follow_time(now)
         if self._epochs.is_ahead(message.epoch):
             return self._count_refusal(AHEAD)
         src = message.src
@@ -221,7 +196,7 @@ class Flows(Exchange):
         # Rule 2: a process that does not know this one, or may be dead, gets our record only.
         if not (message.echo == self._boot and sender.is_alive(message.heard)):
             return [(peer, self._make_message(src))]
-        self._records.fade_to(message.epoch, self._bounds)
+        self._records.fade_to(message.epoch)
         message = in_epoch(message, self._records.epoch)
         owner = self.identity < src
         leads = message.version - record.version
@@ -250,53 +225,9 @@ class Flows(Exchange):
         # Rule 7: answer only a sender that does not know whether we have its version.
         return [] if message.settled else [(peer, self._make_message(src))]
 
-    def state(self) -> dict[str, Any]:
-        """All durable parts: identity, own evidence, edges, identities seen, and each record."""
-        self._written = self._small_parts() | self._records.state()
-        return dict(self._written)
-
-    def changes(self) -> dict[str, Any]:
-        """The parts that changed since they were last written; None: a part is gone."""
-        parts = self._small_parts() | self._records.changes()
-        changed = {name: part for name, part in parts.items() if part != self._written.get(name)}
-        self._written = self._written | changed
-        return changed
-
-    def commit(self) -> None:
-        """Note that all changes so far are on disk."""
-        self._on_disk = self._written
-
-    def rollback(self) -> None:
-        """Return to the last commit: nothing that came later was sent."""
-        self.restore(self._on_disk)
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue with a new boot; a stop need not be clean, for the other ends know the flows."""
-        self.identity = state["identity"]
-        revision = self.revision
-        self._records = FlowRecords.from_state(state)
-        self._records.revision += revision + 1
-        self._active = set(state["active"])
-        self._census = Census([self.identity, *state["known"]])
-        self._written = self._on_disk = dict(state)
-
-    def _small_parts(self) -> dict[str, Any]:
-        parts = {
-            "identity": self.identity,
-            "own": plain(self._records.own),
-            "active": sorted(self._active),
-            "known": list(self._census.known),
-        }
-        return parts | ({"epoch": self._records.epoch} if self._epochs.fading else {})
-
-    def _read_ledger(self, ledger: Ledger) -> Ledger:
-        return self._epochs.read_ledger({self._records.epoch: ledger})
-
     def _find_problem(self, peer: str, message: FlowsMessage) -> str | None:
         if problem := self._checks.find_problem(message):
             return problem
-        if message.epoch and not self._epochs.fading:
-            return "malformed"
         if message.src == self.identity:
             return "own_identity"
         return self._records.find_problem(peer, message.src)
@@ -355,12 +286,88 @@ class Flows(Exchange):
     def _is_settled(self, identity: str) -> bool:
         return self._find_peer(identity).version == self._records.by_identity[identity].version
 
-    def _neighbour_status(self, name: str, identity: str | None) -> NeighbourStatus:
-        peer = self._peers.get(identity or "", Peer())
-        version = self._records.by_identity[identity].version if identity else 0
-        return NeighbourStatus(
-            identity=identity,
-            active=name in self._active,
-            last_heard=peer.last_heard,
-            lag=None if peer.version is None else version - peer.version,
-        )
+    def _start_boot(self) -> None:
+        """Start a new boot: what peers have received of it is not known yet."""
+        self._boot = 1 + self._draw(62)  # 0 means none
+        self._seq = 0
+        self._peers: dict[str, Peer] = {}
+        self._boot_started = self._ticks
+
+    def _restart_boot(self) -> None:
+        """Start a new boot, but seldom: a liar must not prevent agreement for ever."""
+        if self._ticks - self._boot_started >= REMIND_EVERY:
+            self._start_boot()
+
+    # ---- durable state
+
+    def rollback(self) -> None:
+        """Return to the last commit: nothing that came later was sent."""
+        self.restore(self._saved)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue with a new boot; a stop need not be clean, for the other ends know the flows."""
+        self.identity = state["identity"]
+        self._records.restore(state)
+        self._records.revision += 1
+        self._active = set(state["active"])
+        self._census = Census([self.identity, *state["known"]])
+        self._written = self._saved = self._small_parts()
+
+    def _small_parts(self) -> dict[str, Any]:
+        parts = {
+            "identity": self.identity,
+            "own": plain(self._records.own),
+            "active": sorted(self._active),
+            "known": list(self._census.known),
+            **self._records.parts,
+        }
+        return parts | ({"epoch": self._records.epoch} if self._epochs.fading else {})
+
+    # ---- what only origins know: whose evidence it is
+
+    def incarnation(self) -> int:
+        """There are no incarnations."""
+        return 0
+
+    def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
+        """Nothing is noted of a decision before it is observed."""
+        return 0
+
+    def is_superseded(self, incarnation: int) -> bool:
+        """No other copy can have a decision."""
+        return False
+
+    def observe_side(self, name: str, cell: Sequence[int], incarnation: int = 0) -> None:
+        """Refuse: there are no side rows."""
+        raise ValueError("this exchange has no side rows: its sums are estimates")
+
+    def side_cells(self, own: bool = False) -> dict[tuple[str, ...], Cell]:
+        """There are no side rows."""
+        return {}
+
+    def warnings(self) -> list[str]:
+        """There is nothing to say."""
+        return []
+
+    def by_origin(self) -> dict[str, Ledger]:
+        """It is not known whose evidence it is."""
+        return {}
+
+    def pulls_by_origin(self) -> dict[str, int]:
+        """It is not known whose pulls they are."""
+        return {}
+
+    def is_current(self) -> bool:
+        """Neighbours announce nothing that could be lacking."""
+        return True
+
+    def examine(self, message: object) -> object:
+        """No check is expensive."""
+        return message
+
+    def needs_compaction(self) -> bool:
+        """Nothing is compacted."""
+        return False
+
+    def compact(self, open_incarnations: Collection[int]) -> None:
+        """Nothing is compacted."""

@@ -1,14 +1,21 @@
-"""The interface of exchanges, sans-I/O: messages in, messages out, time is an argument."""
+"""What both exchanges share, sans-I/O: messages in, messages out, time is an argument.
+
+An exchange is a replicated sum of evidence that neighbours keep in agreement (eventual
+consistency): `Origins` knows whose evidence it is, `Flows` does not. Both have the same methods.
+"""
 
 from __future__ import annotations
 
+import secrets
+import time
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from posse.live.exchange.messages import Message
-from posse.live.exchange.side_rows import Cell
+from posse.live.ledger import Bounds, Epochs
 
 Outgoing = list[tuple[str, Message]]  # (name of the neighbour, message)
 
@@ -23,123 +30,58 @@ class NeighbourStatus:
     lag: int | None  # entries or versions that it is not known to hold; None before it was heard
 
 
-class Exchange(Protocol):
-    """A replicated sum of evidence that neighbours keep in agreement (eventual consistency).
+class ExchangeBase(ABC):
+    """The identity, the bounds, the time and the small durable parts of an exchange.
 
-    What has a default here is for exchanges that know whose evidence it is: `Origins`.
+    Save the state before sending what `tick` or `receive` returns.
     """
 
-    identity: str
-    fingerprint: str
-    refusals: Counter[str]  # reason -> how many messages (or entries) were refused for it
-
-    @property
-    def revision(self) -> int:
-        """A number that rises whenever `evidence` changes, so that beliefs can be kept."""
-
-    reward_window: float | None  # seconds after which no decision is open; None: never
-
-    def incarnation(self) -> int:
-        """Return the present incarnation, to which new decisions belong (0: there are none)."""
-        return 0
-
-    def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
-        """Note that a decision is made now; returns the incarnation that it belongs to for ever.
-
-        side_rows: the names of those to which something of it may be added.
-        """
-        return 0
-
-    def observe_side(self, name: str, cell: Sequence[int], incarnation: int = 0) -> None:
-        """Add an observation of an own decision, in quanta, to a side row, which no belief reads.
-
-        cell: its value, its square and a count of 1.
-        """
-        raise ValueError("this exchange has no side rows: its sums are estimates")
-
-    def side_cells(self) -> dict[tuple[str, ...], Cell]:
-        """The side rows of all agents, by the parts of their names."""
-        return {}
-
-    def own_side_cells(self) -> dict[tuple[str, ...], Cell]:
-        """The side rows of this agent."""
-        return {}
-
-    def observe(
-        self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
+    def __init__(
+        self,
+        *,
+        fingerprint: str,
+        bounds: Sequence[float],  # the most that a pull adds to each coordinate
+        closed: int = 0,  # how many of the first coordinates come again, for closed decisions
+        features: int = 0,  # of contexts, whose Gram matrix is the last of these
+        side: float | None = None,  # the largest observation of a side row; None: there are none
+        identity: str | None = None,
+        network: str = "",
+        experiment: str = "",  # part of the fingerprint
+        draw: Callable[[int], int] = secrets.randbits,
+        half_life: float | None = None,  # seconds in which evidence fades to a half
+        clock: Callable[[], float] = time.time,  # for the time before the first tick alone
+        monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
     ) -> None:
-        """Add a part of an own decision, in quanta, its last coordinate the count.
-
-        A count of -1 takes back an open decision that is cancelled, with what it counted so far.
-        incarnation: that of its decision (0: the present one); at: the time of the decision.
-        """
-
-    def is_superseded(self, incarnation: int) -> bool:
-        """Whether decisions of an incarnation no longer count here: another copy has them."""
-        return False
-
-    def warnings(self) -> list[str]:
-        """Return the sentences to log since the last call: a restored copy, a second agent."""
-        return []
-
-    def by_origin(self) -> dict[str, dict[str, tuple[int, ...]]]:
-        """The evidence of each origin, where it is known whose it is."""
-        return {}
-
-    def pulls_by_origin(self) -> dict[str, int]:
-        """How many pulls of each origin count here, over all arms."""
-        return {}
-
-    def evidence(self) -> dict[str, tuple[int, ...]]:
-        """What the belief adds to its prior, in quanta."""
-
-    def is_current(self) -> bool:
-        """Whether all evidence that neighbours announced is here, with all it builds on."""
-        return True
-
-    def own(self) -> dict[str, tuple[int, ...]]:
-        """Return all evidence that this agent observed itself."""
-
-    def connect(self, peer: str) -> None:
-        """Begin, or resume, to exchange with the agent of this name."""
-
-    def disconnect(self, peer: str) -> None:
-        """Stop exchanging with the agent of this name; nothing is forgotten."""
-
-    def tick(self, now: float) -> Outgoing:
-        """What to send now; save the state first."""
-
-    def examine(self, message: object) -> object:
-        """The expensive checks of a message; needs no lock, whatever others do meanwhile."""
-        return message
-
-    def receive(self, peer: str, message: object, now: float) -> Outgoing:
-        """Process a neighbour's message, raw or examined; save the state before sending answers."""
-
-    def needs_compaction(self) -> bool:
-        """Whether old evidence may be compacted, if `compact` is told which decisions are open."""
-        return False
-
-    def compact(self, open_incarnations: Collection[int]) -> None:
-        """Compact the evidence of old incarnations, but not of those with open decisions."""
+        """Nothing observed yet; without an identity one is drawn."""
+        if side is not None and half_life is not None:
+            raise ValueError("side rows do not fade: half_life must be None")
+        self.identity = identity or f"{draw(128):032x}"
+        self.fingerprint = fingerprint
+        self.network = network
+        self.refusals: Counter[str] = Counter()  # reason -> messages or entries refused for it
+        self.reward_window: float | None = None  # seconds after which no decision is open
+        self._bounds = Bounds(tuple(bounds), closed, half_life is not None, features, side)
+        self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
+        self._draw = draw
+        self._written: dict[str, Any] = {}  # small parts, as they were last written
+        self._saved: dict[str, Any] = {}  # small parts, as they are on disk
 
     def state(self) -> dict[str, Any]:
         """All durable parts, flat, in plain JSON; a part that changed is a new object."""
+        self._written = self._small_parts()
+        return dict(self._written)
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since the last `state`, `changes` or `restore`; None: gone."""
+        parts = self._small_parts()
+        changed = {name: part for name, part in parts.items() if part != self._written.get(name)}
+        self._written = parts
+        return changed
 
     def commit(self) -> None:
         """Note that all changes so far are on disk."""
+        self._saved = self._written
 
-    def rollback(self) -> None:
-        """Return to the last `commit`: what came later could not be written."""
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from saved parts, in a new process."""
-
-    def known(self) -> frozenset[str]:
-        """Return the identities of all agents ever seen, its own included."""
-
-    def neighbours(self) -> dict[str, NeighbourStatus]:
-        """The status of every edge, by the neighbour's name."""
+    @abstractmethod
+    def _small_parts(self) -> dict[str, Any]:
+        """Return the durable parts that are few."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from posse.live.exchange.evidence_sums import Ledger
+from posse.live.ledger import Ledger, Rows
 
 DEFAULT = "default"  # the experiment of files without tables of experiments
 
@@ -26,17 +26,6 @@ Version = tuple[int, int, int]
 NO_VERSION: Version = (0, 0, 0)  # below all others
 
 Holding = tuple[str, int, int, int, int]  # origin, incarnation, then the version
-
-
-def pack_numbers(rows: Iterable[Sequence[int]]) -> bytes:
-    """Pack the rows of a ledger, eight bytes a number."""
-    numbers = [number for row in rows for number in row]
-    return struct.pack(f"<{len(numbers)}q", *numbers)
-
-
-def unpack_numbers(numbers: bytes) -> tuple[int, ...]:
-    """Unpack all numbers, row after row."""
-    return struct.unpack(f"<{len(numbers) // 8}q", numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +50,15 @@ class Entry:
         cls,
         key: Key,
         version: Version,
-        ledger: Mapping[str, Sequence[int]],
+        ledger: Rows,
         epoch: int = 0,
         covers: tuple[int, ...] = (),
+        signature: bytes = b"",
     ) -> Entry:
-        """Build an entry that is not signed yet."""
-        return cls(*key, version, tuple(ledger), pack_numbers(ledger.values()), epoch, covers)
+        """Pack the sums, eight bytes a number, row after row."""
+        numbers = [number for row in ledger.values() for number in row]
+        packed = struct.pack(f"<{len(numbers)}q", *numbers)
+        return cls(*key, version, tuple(ledger), packed, epoch, covers, signature)
 
     @property
     def key(self) -> Key:
@@ -80,14 +72,13 @@ class Entry:
 
     def ledger(self) -> Ledger:
         """Unpack the sums by arm."""
-        numbers = unpack_numbers(self.numbers)
+        numbers = struct.unpack(f"<{len(self.numbers) // 8}q", self.numbers)
         width = len(numbers) // max(1, len(self.arms))
         return {arm: numbers[n * width : (n + 1) * width] for n, arm in enumerate(self.arms)}
 
     def pulls(self) -> int:
         """Count the pulls over all arms, in quanta: the last number of every row."""
-        width = len(self.numbers) // 8 // max(1, len(self.arms))
-        return sum(unpack_numbers(self.numbers)[width - 1 :: width]) if self.arms else 0
+        return sum(row[-1] for row in self.ledger().values())
 
     def size(self) -> int:
         """The most bytes it takes on the wire."""

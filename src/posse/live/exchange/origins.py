@@ -18,30 +18,26 @@ what no neighbour held.
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.compaction import Compaction
 from posse.live.exchange.digests import Neighbour, Sender
-from posse.live.exchange.evidence_sums import LARGEST, PER_UNIT, Ledger, plus
-from posse.live.exchange.half_life import AHEAD, Epochs
-from posse.live.exchange.interface import Exchange, NeighbourStatus, Outgoing
+from posse.live.exchange.interface import ExchangeBase, NeighbourStatus, Outgoing
+from posse.live.exchange.message_validation import Examined, Examiner, Quotas, RateCap, Sign, Verify
 from posse.live.exchange.messages import BASE, Entry, Holding, OriginsMessage
-from posse.live.exchange.origin_validation import (
-    Examined,
-    Examiner,
-    Quotas,
-    RateCap,
-    Sign,
-    Verify,
-)
 from posse.live.exchange.own_incarnations import NONCE_BITS, OwnIncarnations
 from posse.live.exchange.replica import Replica
-from posse.live.exchange.side_rows import Cell, select_arms, select_cells
+from posse.live.ledger import (
+    AHEAD,
+    LARGEST,
+    PER_UNIT,
+    Cell,
+    Ledger,
+    is_side_row,
+    plus,
+    select_cells,
+)
 
 GRACE_TICKS = 30  # for which a rest waits for neighbours that are not heard
 LONGEST_REST = 300  # ticks, for neighbours that are heard and do not answer
@@ -60,108 +56,83 @@ OVERRULED = (
 )
 
 
-class Origins(Exchange):
+class Origins(ExchangeBase):
     """The exchange of exact evidence, entry by entry and neighbour by neighbour."""
 
     def __init__(
         self,
         *,
-        fingerprint: str,
-        bounds: Sequence[float],
-        closed: int = 0,  # how many of the first coordinates come again, for closed decisions
-        features: int = 0,  # of contexts, whose Gram matrix is the last of these
-        identity: str | None = None,
-        network: str = "",
-        experiment: str = "",  # part of the fingerprint
         sign: Sign | None = None,
         verify: Verify | None = None,
         rate_cap: RateCap | None = None,
         digest_every: int = 10,  # ticks
         batch: int = 200,  # entries a message
         most_entries: int = 60_000,  # a liar cannot fill the memory
-        draw: Callable[[int], int] = secrets.randbits,
-        clock: Callable[[], float] = time.time,  # for the epoch before the first tick alone
-        half_life: float | None = None,  # seconds in which evidence fades to a half
-        side: float | None = None,  # the largest observation of a side row; None: there are none
-        monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
+        **options: Any,  # of every exchange
     ) -> None:
-        """Nothing observed yet; `bounds` are the most a pull adds to each coordinate."""
-        self.identity = identity or f"{draw(128):032x}"
-        self.refusals: Counter[str] = Counter()
-        self.fingerprint = fingerprint
-        self.reward_window: float | None = None
+        """Nothing observed yet."""
+        super().__init__(**options)
+        shape = self.fingerprint, self._bounds, most_entries
+        self._examiner = Examiner(*shape, verify, self.network, self._is_news, self._draw)
+        self._quotas = Quotas(most_entries, rate_cap, self._epochs.fading)
+        self.sender = Sender(self.fingerprint, self.network, sign, digest_every, batch)
         self.grace_ticks = GRACE_TICKS
         self.longest_rest = LONGEST_REST
-        if side is not None and half_life is not None:
-            raise ValueError("side rows do not fade: half_life must be None")
-        self._bounds = Bounds(tuple(bounds), closed, half_life is not None, features, side)
-        self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
-        self._examiner = Examiner(
-            *(fingerprint, self._bounds, most_entries), verify, network, self._is_news, draw
-        )
-        self.sender = Sender(fingerprint, network, sign, digest_every, batch)
-        self._quotas = Quotas(most_entries, rate_cap, half_life is not None)
-        self._draw = draw
-        self._monotonic = monotonic
-        self._now = 0.0  # by the clock that nobody sets, if there is one
-        self._question = 1 + draw(NONCE_BITS)  # of this process
-        self._rested_ticks = 0
         self.rested_alone = False  # whether the rest ended before all neighbours had answered
+        self._rested_ticks = 0
+        self._question = 1 + self._draw(NONCE_BITS)  # of this process
+        self._now = 0.0  # by the clock that nobody sets, if there is one
         self._faded_epoch = -1  # the epoch in which old entries were last dropped
         self._neighbours: dict[str, Neighbour] = {}
-        self._saved: dict[str, Any] = {}  # small parts, as they are on disk
-        self._written: dict[str, Any] = {}  # small parts, as they were last written
         self._warnings: dict[str, bool] = {}  # sentence -> whether it was returned
         self._create_parts()
 
     def _create_parts(self) -> None:
         self.replica = Replica()
-        self._own = OwnIncarnations(
+        self.incarnations = OwnIncarnations(
             self.identity, self.replica, self._bounds, self._epochs, self._draw
         )
-        self.compaction = Compaction(self._own)
+        self.compaction = Compaction(self.incarnations)
 
     # ---- own decisions
 
     def incarnation(self) -> int:
-        """Return the present incarnation; one is drawn if there is none."""
-        return self._own.incarnation()
+        """Return the present incarnation, to which new decisions belong."""
+        return self.incarnations.incarnation()
 
     def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
-        """Note that a decision is made now; returns the incarnation that it belongs to."""
-        return self._own.begin_decision(arm, side_rows)
+        """Note that a decision is made now; returns the incarnation that it belongs to for ever.
+
+        side_rows: the names of those to which something of it may be added.
+        """
+        return self.incarnations.begin_decision(arm, side_rows)
 
     def observe(
         self, arm: str, statistic: Sequence[int], incarnation: int = 0, at: float | None = None
     ) -> None:
-        """Add a part of an own decision to the entry of its incarnation."""
+        """Add a part of an own decision, in quanta, to the entry of its incarnation (0: present).
+
+        The last coordinate is the count: -1 takes back an open decision that is cancelled, with
+        what it counted so far. at: the time of the decision.
+        """
         values = self._bounds.check_observation(arm, statistic)
-        if any(values) and (problem := self._own.observe(arm, values, incarnation, at)):
+        if any(values) and (problem := self.incarnations.observe(arm, values, incarnation, at)):
             self.refusals[problem] += 1
 
     def observe_side(self, name: str, cell: Sequence[int], incarnation: int = 0) -> None:
-        """Add an observation of an own decision to a side row of the entry of its incarnation."""
-        row = self._bounds.check_cell(cell)
-        if problem := self._own.observe(name, row, incarnation):
+        """Add an observation of an own decision to a side row: value, square and a count of 1."""
+        if problem := self.incarnations.observe(name, self._bounds.check_cell(cell), incarnation):
             self.refusals[problem] += 1
 
     def is_superseded(self, incarnation: int) -> bool:
         """Whether another copy of this agent has the decisions of an incarnation."""
-        return incarnation != 0 and incarnation not in self._own.writable
-
-    @property
-    def is_resting(self) -> bool:
-        """Whether neighbours have not yet shown what they hold of this agent."""
-        return self._own.resting
+        return incarnation != 0 and incarnation not in self.incarnations.writable
 
     def warnings(self) -> list[str]:
-        """Return what is to be logged since the last call."""
+        """Return the sentences to log since the last call: a restored copy, a second agent."""
         sentences = [sentence for sentence, returned in self._warnings.items() if not returned]
         self._warnings = dict.fromkeys(self._warnings, True)
         return sentences
-
-    def _warn(self, sentence: str) -> None:
-        self._warnings.setdefault(sentence, False)
 
     # ---- evidence
 
@@ -180,24 +151,25 @@ class Origins(Exchange):
 
     def by_origin(self) -> dict[str, Ledger]:
         """The evidence of each origin, over its incarnations."""
-        self._own.write()
-        origins = list(self.replica.origins())
-        return {origin: self._read_totals(self._totals_of(origin)) for origin in origins}
+        self.incarnations.write()
+        return {
+            name: self._read_totals(self._totals_of(name)) for name in self.replica.incarnations
+        }
 
     def pulls_by_origin(self) -> dict[str, int]:
-        """The pulls of each origin that count here, for what they are worth now."""
-        self._own.write()
-        return {origin: self._pulls_of(origin) for origin in list(self.replica.origins())}
-
-    def _pulls_of(self, origin: str) -> int:
-        entries = self.replica.of_origin(origin)
-        worth = sum(entry.pulls() * self._epochs.worth(entry.epoch) for entry in entries)
-        return round(worth / PER_UNIT)
+        """How many pulls of each origin count here, over all arms, for what they are worth now."""
+        self.incarnations.write()
+        held = self.replica
+        worth = self._epochs.worth
+        return {
+            name: round(sum(e.pulls() * worth(e.epoch) for e in held.of_origin(name)) / PER_UNIT)
+            for name in held.incarnations
+        }
 
     def _totals_of(self, origin: str) -> dict[int, Ledger]:
         """Return the sums of an origin, by epoch."""
-        self._own.write()
-        ledgers = self._own.waiting_ledgers() if origin == self.identity else []
+        self.incarnations.write()
+        ledgers = self.incarnations.waiting_ledgers() if origin == self.identity else []
         ledgers += [(entry.epoch, entry.ledger()) for entry in self.replica.of_origin(origin)]
         totals: dict[int, Ledger] = {}
         for epoch, ledger in ledgers:
@@ -207,20 +179,19 @@ class Origins(Exchange):
     def _read_totals(self, totals: Mapping[int, Ledger]) -> Ledger:
         """Return sums of several epochs for what they are worth now, without side rows."""
         rows = self._epochs.read_ledger(totals)
-        return rows if self._bounds.side is None else select_arms(rows)
+        if self._bounds.side is None:
+            return rows
+        return {name: row for name, row in rows.items() if not is_side_row(name)}
 
-    def side_cells(self) -> dict[tuple[str, ...], Cell]:
-        """The side rows of all origins, by the parts of their names."""
-        return select_cells(self.replica.totals.get(0, {}))
-
-    def own_side_cells(self) -> dict[tuple[str, ...], Cell]:
-        """The side rows of own incarnations, with what waits for the rest to end."""
-        return select_cells(self._totals_of(self.identity).get(0, {}))
+    def side_cells(self, own: bool = False) -> dict[tuple[str, ...], Cell]:
+        """The side rows of all origins, or own ones alone, by the parts of their names."""
+        totals = self._totals_of(self.identity) if own else self.replica.totals
+        return select_cells(totals.get(0, {}))
 
     def known(self) -> frozenset[str]:
         """All origins with evidence, and oneself."""
-        self._own.write()
-        return frozenset({self.identity, *self.replica.origins()})
+        self.incarnations.write()
+        return frozenset({self.identity, *self.replica.incarnations})
 
     # ---- neighbours
 
@@ -246,28 +217,24 @@ class Origins(Exchange):
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """Every edge, with the number of entries the neighbour is not known to hold."""
-        self._own.write()
-        entries = self.replica.entries
-        return {
-            name: NeighbourStatus(
-                identity=None,
-                active=True,
-                last_heard=neighbour.last_heard,
-                lag=None if neighbour.last_heard is None else len(neighbour.lacking(entries)),
-            )
-            for name, neighbour in self._neighbours.items()
-        }
+        self.incarnations.write()
+        statuses = {}
+        for name, neighbour in self._neighbours.items():
+            heard = neighbour.last_heard
+            lag = None if heard is None else len(neighbour.lacking(self.replica.entries))
+            statuses[name] = NeighbourStatus(None, True, heard, lag)
+        return statuses
 
     def tick(self, now: float) -> Outgoing:
         """To each neighbour the entries it has not acknowledged, and now and then a digest."""
         self._follow_time(now)
-        if self._own.resting:
+        if self.incarnations.resting:
             self._rested_ticks += 1
             if self._has_rested():
                 self.rested_alone = not all(map(self._has_answered, self._neighbours.values()))
-                self._own.end_rest()
-        self._own.write()
-        question = self._question if self._own.resting else 0
+                self.incarnations.end_rest()
+        self.incarnations.write()
+        question = self._question if self.incarnations.resting else 0
         return self.sender.make_messages(self.replica, self._neighbours, self.identity, question)
 
     def _has_rested(self) -> bool:
@@ -293,7 +260,7 @@ class Origins(Exchange):
 
     def compact(self, open_incarnations: Collection[int]) -> None:
         """Fold the entries of old incarnations, but not of those with open decisions."""
-        self._own.write()
+        self.incarnations.write()
         self.compaction.fold(open_incarnations, self._neighbours, self._now, self.reward_window)
 
     def examine(self, message: object) -> object:
@@ -313,7 +280,7 @@ class Origins(Exchange):
         self.refusals += examined.refused
         if not examined.usable:
             return []
-        self._own.write()
+        self.incarnations.write()
         neighbour = self._neighbours.get(peer, Neighbour())  # a removed edge is still heard
         neighbour.last_heard = now
         neighbour.heard_at = self._now
@@ -366,44 +333,42 @@ class Origins(Exchange):
     def _take_own(self, entry: Entry) -> None:
         """Give up the incarnations of which a neighbour has more than this disk."""
         superseded = [
-            number for number in (*entry.covers, entry.incarnation) if number in self._own.writable
+            number
+            for number in (*entry.covers, entry.incarnation)
+            if number in self.incarnations.writable
         ]
         for number in superseded:
-            self.refusals["superseded"] += self._own.supersede(number)
+            self.refusals["superseded"] += self.incarnations.supersede(number)
         if entry.incarnation == BASE:
             before = self.replica.entries.get(entry.key)
             if lost := set(before.covers if before is not None else ()) - set(entry.covers):
-                self._warn(OVERRULED.format(len(lost)))
+                self._warnings.setdefault(OVERRULED.format(len(lost)), False)
         self.compaction.note_change(entry, self._now, self.rested_alone)
-        if superseded or self._own.resting:
-            self._warn(RESTORED)
+        if superseded or self.incarnations.resting:
+            self._warnings.setdefault(RESTORED, False)
         elif self.compaction.twin_seen == self._now:
-            self._warn(TWIN)
+            self._warnings.setdefault(TWIN, False)
 
     # ---- durable state
 
     def state(self) -> dict[str, Any]:
         """All durable parts: identity, own incarnations, edges, and one for each entry."""
-        self._own.write()
-        self._written = self._small_parts()
-        return {**self._written, **self.replica.state()}
+        self.incarnations.write()
+        return super().state() | self.replica.state()
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
-        self._own.write()
-        parts = self._small_parts()
-        changed = {name: part for name, part in parts.items() if part != self._written.get(name)}
-        self._written = parts
-        return changed | self.replica.changes()
+        self.incarnations.write()
+        return super().changes() | self.replica.changes()
 
     def commit(self) -> None:
         """Note that all changes so far are on disk."""
-        self._saved = self._written
+        super().commit()
         self.replica.commit()
 
     def rollback(self) -> None:
         """Return to the last commit: nothing that came later was sent."""
-        self._own.rollback(self._saved)
+        self.incarnations.rollback(self._saved)
         self._connect_all(self._saved["neighbours"])
         self._written = self._saved
         self.replica.revision += 1
@@ -414,7 +379,7 @@ class Origins(Exchange):
         revision = self.replica.revision
         self._create_parts()
         self.replica.restore(state)
-        self._own.restore(state)
+        self.incarnations.restore(state)
         self.replica.revision += revision + 1
         self._neighbours = {}
         self._connect_all(state["neighbours"])
@@ -428,20 +393,22 @@ class Origins(Exchange):
         return {
             "identity": self.identity,
             "neighbours": list(self._neighbours),
-            **self._own.parts(),
+            **self.incarnations.parts(),
         }
 
     def _follow_time(self, now: float) -> None:
         """Follow the time: evidence fades with it, and what reads as nothing is dropped."""
-        self._now = now if self._monotonic is None else self._monotonic()
+        self._now = now if self._epochs.monotonic is None else self._epochs.monotonic()
         if not self._epochs.move_to(now):
             return
         if self.replica.totals:
             self.replica.revision += 1
         if self._epochs.epoch != self._faded_epoch:
             self._faded_epoch = self._epochs.epoch
-            self._own.write()
+            self.incarnations.write()
             entries = self.replica.entries.values()
             faded = [entry for entry in entries if self._epochs.is_forgotten(entry.epoch)]
             self.replica.drop(faded)
-            self._own.forget_faded(e.incarnation for e in faded if e.origin == self.identity)
+            self.incarnations.forget_faded(
+                e.incarnation for e in faded if e.origin == self.identity
+            )

@@ -19,20 +19,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import (
+from posse.live.exchange.messages import LARGEST_ENTRY, NO_VERSION, Entry, row_size
+from posse.live.exchange.replica import Replica
+from posse.live.ledger import (
     LARGEST_SUM,
     MOST_ARMS,
     PER_UNIT,
+    Bounds,
+    Epochs,
     Ledger,
-    from_plain,
+    is_side_row,
     negative,
     plain,
+    shift_ledger,
 )
-from posse.live.exchange.half_life import Epochs, shift_ledger
-from posse.live.exchange.messages import LARGEST_ENTRY, Entry, row_size
-from posse.live.exchange.replica import Replica
-from posse.live.exchange.side_rows import is_side_row
 
 INCARNATION_BITS = 62
 NONCE_BITS = 48
@@ -44,8 +44,7 @@ class Sums:
     """Sums of evidence by arm that are cheap to change, in numbers of one epoch."""
 
     epoch: int = 0
-    rows: dict[str, list[int]] = field(default_factory=dict)
-    size: int = 0  # bytes on the wire
+    rows: dict[str, list[int]] = field(default_factory=dict)  # of 0: room that is reserved
     observations: int = 0  # added so far
 
     def has_room(self, arm: str, values: Sequence[int]) -> bool:
@@ -61,24 +60,18 @@ class Sums:
 
     def has_room_for(self, n_new: int) -> bool:
         """Whether a message can carry it with so many rows more."""
-        return len(self.rows) + n_new <= MOST_ARMS and self.size <= LARGEST_OWN
+        size = sum(row_size(arm, len(row)) for arm, row in self.rows.items())
+        return len(self.rows) + n_new <= MOST_ARMS and size <= LARGEST_OWN
 
     def add(self, arm: str, values: Sequence[int]) -> None:
         """Add to an arm."""
         row = self.rows.get(arm)
         if row is None:
             self.rows[arm] = list(values)
-            self.size += row_size(arm, len(values))
         else:
             for nth, value in enumerate(values):
                 row[nth] += value
         self.observations += 1
-
-    def replace_rows(self, ledger: Mapping[str, Sequence[int]], epoch: int) -> None:
-        """Continue with other sums, in numbers of another epoch."""
-        self.epoch = epoch
-        self.rows = {arm: list(values) for arm, values in ledger.items()}
-        self.size = sum(row_size(arm, len(values)) for arm, values in ledger.items())
 
     def ledger(self) -> Ledger:
         """Return the sums; arms whose sums are zero are left out."""
@@ -151,7 +144,9 @@ class OwnIncarnations:
         number = incarnation or self.incarnation()
         if number not in self.writable:
             return "superseded"
-        sums = self._sums_to_change(number)
+        sums: Sums = self._entry(number)
+        if self.resting and number not in self._begun_here:
+            sums = self._waiting.setdefault(number, Sums(self.epochs.epoch))
         if self.epochs.fading:
             self._follow_time(number, sums)
             values = self.epochs.weigh_values(values, at, sums.epoch, self.bounds)
@@ -265,25 +260,17 @@ class OwnIncarnations:
         self.writable = dict.fromkeys(parts["own"])
         self._waiting = {}
         for number, epoch, observations, rows in parts["waiting"]:
-            sums = self._waiting[number] = Sums(observations=observations)
-            sums.replace_rows(from_plain(rows), epoch)
-            self.replica.add(sums.ledger(), epoch)
-
-    def _sums_to_change(self, number: int) -> Sums:
-        """Return the sums that a part of a decision is added to: they wait while an entry rests."""
-        if self.resting and number not in self._begun_here:
-            return self._waiting.setdefault(number, Sums(self.epochs.epoch))
-        return self._entry(number)
+            self._waiting[number] = Sums(epoch, plain(rows), observations)
+            self.replica.add(rows, epoch)
 
     def _entry(self, number: int) -> OwnEntry:
         """Return the entry of an incarnation, read from the replica when it is first needed."""
         entry = self.writable[number]
         if entry is None:
-            entry = self.writable[number] = OwnEntry(self.epochs.epoch)
-            written = self.replica.entries.get((self.identity, number))
-            if written is not None:
-                (entry.made, entry.seq, _) = written.version
-                entry.replace_rows(written.ledger(), written.epoch)
+            nothing = Entry.from_ledger((self.identity, number), NO_VERSION, {}, self.epochs.epoch)
+            written = self.replica.entries.get(nothing.key, nothing)
+            rows = plain(written.ledger())
+            entry = self.writable[number] = OwnEntry(written.epoch, rows, 0, *written.version[:2])
         return entry
 
     def _mark_changed(self, number: int, sums: Sums) -> None:
@@ -299,7 +286,8 @@ class OwnIncarnations:
         # What waits is a change, which may have no count or a negative one: only the entry that it
         # is added to has bounds.
         bounds = self.bounds if isinstance(sums, OwnEntry) else None
-        sums.replace_rows(shift_ledger(sums.ledger(), passed, bounds), self.epochs.epoch)
+        sums.rows = plain(shift_ledger(sums.ledger(), passed, bounds))
+        sums.epoch = self.epochs.epoch
         self.replica.add(sums.ledger(), sums.epoch)
         self._mark_changed(number, sums)
 

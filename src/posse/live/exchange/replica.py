@@ -10,13 +10,14 @@ reads them by their age, and nobody but the origin rewrites them.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from posse.live.exchange.evidence_sums import Ledger, add_row, minus, negative, plus
-from posse.live.exchange.messages import BASE, NO_VERSION, Entry, Key, Version, pack_numbers
+from posse.live.exchange.messages import BASE, NO_VERSION, Entry, Key, Version
+from posse.live.ledger import Ledger, Rows, add_row, minus, negative
 
 PREFIX = "entry "  # of the names of durable parts
 MOST_SHARED_ARMS = 1000  # tuples of arms
@@ -29,8 +30,8 @@ class Replica:
         self.entries: dict[Key, Entry] = {}
         self.totals: dict[int, Ledger] = {}  # by epoch; kept up to date: every decision reads them
         self.sizes: Counter[str] = Counter()  # bytes of all entries of an origin
+        self.incarnations: dict[str, list[int]] = {}  # of each origin, its base among them
         self.revision = 0
-        self._incarnations: dict[str, dict[int, None]] = {}  # of each origin, its base among them
         self._covered: dict[str, frozenset[int]] = {}
         self._changed: set[Key] = set()
         self._committed: dict[Key, Entry | None] = {}  # of changed keys, as it is on disk
@@ -52,51 +53,7 @@ class Replica:
 
     def of_origin(self, origin: str) -> list[Entry]:
         """Return all entries of an origin, its base among them."""
-        return [self.entries[origin, number] for number in self._incarnations.get(origin, ())]
-
-    def origins(self) -> Iterable[str]:
-        """All origins with entries."""
-        return self._incarnations
-
-    def keep(self, entry: Entry, counted: bool = False) -> None:
-        """Hold an entry in place of an older one; `counted`: its evidence is in the sum already."""
-        old = self.entries.get(entry.key)
-        if not counted:
-            self._replace_in_totals(old, entry)
-        self._note_change(entry.key)
-        if old is None:
-            self._incarnations.setdefault(entry.origin, {})[entry.incarnation] = None
-            self._order = None
-        self.sizes[entry.origin] += entry.size() - (old.size() if old else 0)
-        self.entries[entry.key] = self._share_arms(entry)
-        if entry.incarnation == BASE:
-            self._covered[entry.origin] = frozenset(entry.covers)
-            self.drop([e for e in self.of_origin(entry.origin) if self.is_covered(e.key)])
-
-    def drop(self, entries: Iterable[Entry]) -> None:
-        """Hold these entries no longer."""
-        for entry in entries:
-            self._replace_in_totals(entry, None)
-            self._note_change(entry.key)
-            incarnations = self._incarnations[entry.origin]
-            del self.entries[entry.key], incarnations[entry.incarnation]
-            self.sizes[entry.origin] -= entry.size()
-            if not incarnations:
-                del self._incarnations[entry.origin], self.sizes[entry.origin]
-                self._covered.pop(entry.origin, None)
-            self._order = None
-
-    def count(self, arm: str, values: Sequence[int], epoch: int) -> None:
-        """Add own evidence to the sum before its entry is written; every reward comes here."""
-        add_row(self.totals.setdefault(epoch, {}), arm, values)
-        self.revision += 1
-
-    def add(self, change: Mapping[str, Sequence[int]], epoch: int) -> None:
-        """Change the sum; only the arms that change are touched, because there may be many."""
-        for arm, values in change.items():
-            self.count(arm, values, epoch)
-        if not self.totals.get(epoch, True):
-            del self.totals[epoch]
+        return [self.entries[origin, number] for number in self.incarnations.get(origin, ())]
 
     def order(self) -> list[Key]:
         """All keys in their order."""
@@ -104,15 +61,79 @@ class Replica:
             self._order = sorted(self.entries)
         return self._order
 
+    def keep(self, entry: Entry, counted: bool = False) -> None:
+        """Hold an entry in place of an older one; `counted`: its evidence is in the sum already."""
+        self._replace(entry.key, entry, counted)
+        if entry.incarnation == BASE:
+            self.drop([e for e in self.of_origin(entry.origin) if self.is_covered(e.key)])
+
+    def drop(self, entries: Iterable[Entry]) -> None:
+        """Hold these entries no longer."""
+        for entry in entries:
+            self._replace(entry.key, None)
+
+    def _replace(self, key: Key, entry: Entry | None, counted: bool = False) -> None:
+        """Hold another entry under a key, or none; all that is known of the entries follows."""
+        origin, incarnation = key
+        old = self.entries.get(key)
+        self._changed.add(key)
+        self._committed.setdefault(key, old)
+        if not counted:
+            self._replace_in_totals(old, entry)
+        incarnations = self.incarnations.setdefault(origin, [])
+        self.sizes[origin] += (entry.size() if entry else 0) - (old.size() if old else 0)
+        if incarnation == BASE:
+            self._covered[origin] = frozenset(entry.covers if entry else ())
+        if entry is not None:
+            self.entries[key] = self._share_texts(entry)
+            if old is None:
+                incarnations.append(incarnation)
+                self._order = None
+        elif old is not None:
+            del self.entries[key]
+            incarnations.remove(incarnation)
+            self._order = None
+        if not incarnations:
+            del self.incarnations[origin], self.sizes[origin]
+            self._covered.pop(origin, None)
+
+    def _replace_in_totals(self, old: Entry | None, new: Entry | None) -> None:
+        if old is not None and new is not None and old.epoch == new.epoch:
+            self.add(minus(new.ledger(), old.ledger()), new.epoch)
+            return
+        if old is not None:
+            self.add(negative(old.ledger()), old.epoch)
+        if new is not None:
+            self.add(new.ledger(), new.epoch)
+
+    def _share_texts(self, entry: Entry) -> Entry:
+        """Let entries share the tuple of their arms, and the name of their origin."""
+        if len(self._arms) > MOST_SHARED_ARMS:  # of liars, whose arms are all different
+            self._arms.clear()
+        arms = self._arms.setdefault(entry.arms, entry.arms)
+        return replace(entry, arms=arms, origin=sys.intern(entry.origin))
+
+    def count(self, arm: str, values: Sequence[int], epoch: int) -> None:
+        """Add own evidence to the sum before its entry is written; every reward comes here."""
+        add_row(self.totals.setdefault(epoch, {}), arm, values)
+        self.revision += 1
+
+    def add(self, change: Rows, epoch: int) -> None:
+        """Change the sum; only the arms that change are touched, because there may be many."""
+        for arm, values in change.items():
+            self.count(arm, values, epoch)
+        if not self.totals.get(epoch, True):
+            del self.totals[epoch]
+
     def state(self) -> dict[str, Any]:
         """Return a durable part for each entry."""
-        self._changed.clear()
-        return {_part_name(key): encode_entry(entry) for key, entry in self.entries.items()}
+        self._changed = set(self.entries)
+        return self.changes()
 
     def changes(self) -> dict[str, Any]:
         """Return the parts that changed since they were last written; None: a part is gone."""
         changed = {
-            _part_name(key): encode_entry(self.entries[key]) if key in self.entries else None
+            f"{PREFIX}{key[0]} {key[1]}": encode_entry(self.entries.get(key))
             for key in self._changed
         }
         self._changed.clear()
@@ -124,14 +145,9 @@ class Replica:
 
     def rollback(self) -> None:
         """Hold again what is on disk; the sum must be that of the entries."""
-        for key, before in list(self._committed.items()):
-            if before is not None:
-                self.keep(before)
-                continue
-            self.drop([self.entries[key]] if key in self.entries else [])
-            if key[1] == BASE:
-                self._covered.pop(key[0], None)
-        self._committed = {}
+        for key, before in self._committed.items():
+            self._replace(key, before)
+        self._committed.clear()
         self._changed.clear()
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -139,37 +155,14 @@ class Replica:
         for name in state:
             if name.startswith(PREFIX):
                 self.keep(decode_entry(state[name]))
-        self._changed.clear()
         self._committed.clear()
-
-    def _replace_in_totals(self, old: Entry | None, new: Entry | None) -> None:
-        if old is not None and new is not None and old.epoch == new.epoch:
-            self.add(minus(new.ledger(), old.ledger()), new.epoch)
-            return
-        if old is not None:
-            self.add(negative(old.ledger()), old.epoch)
-        if new is not None:
-            self.add(plus(new.ledger(), {}), new.epoch)
-
-    def _note_change(self, key: Key) -> None:
-        self._changed.add(key)
-        if key not in self._committed:
-            self._committed[key] = self.entries.get(key)
-
-    def _share_arms(self, entry: Entry) -> Entry:
-        """Let entries with the same arms share one tuple of them."""
-        if len(self._arms) > MOST_SHARED_ARMS:  # of liars, whose arms are all different
-            self._arms.clear()
-        arms = self._arms.setdefault(entry.arms, entry.arms)
-        return entry if arms is entry.arms else replace(entry, arms=arms)
+        self._changed.clear()
 
 
-def _part_name(key: Key) -> str:
-    return f"{PREFIX}{key[0]} {key[1]}"
-
-
-def encode_entry(entry: Entry) -> list[Any]:
+def encode_entry(entry: Entry | None) -> list[Any] | None:
     """Encode an entry as plain JSON values."""
+    if entry is None:
+        return None
     rows = [list(row) for row in entry.ledger().values()]
     return [
         *(entry.origin, entry.incarnation, list(entry.version), entry.epoch),
@@ -180,7 +173,5 @@ def encode_entry(entry: Entry) -> list[Any]:
 def decode_entry(values: Sequence[Any]) -> Entry:
     """Decode an entry of `encode_entry`."""
     origin, incarnation, (made, seq, nonce), epoch, covers, arms, rows, signature = values
-    return Entry(
-        *(origin, incarnation, (made, seq, nonce), tuple(arms), pack_numbers(rows)),
-        *(epoch, tuple(covers), bytes.fromhex(signature)),
-    )
+    what = (origin, incarnation), (made, seq, nonce), dict(zip(arms, rows, strict=True))
+    return Entry.from_ledger(*what, epoch, tuple(covers), bytes.fromhex(signature))

@@ -30,11 +30,12 @@ from posse.live.controls import (
     describe_changes,
     describe_person,
 )
-from posse.live.exchange import DEFAULT, Ledger, NeighbourStatus, Origins, Outgoing, Sign
+from posse.live.exchange import DEFAULT, NeighbourStatus, Origins, Outgoing, Sign
 from posse.live.experiment.decision_book import CONTROLS, DecisionBook
 from posse.live.experiment.history import History, HistoryRecorder
 from posse.live.experiment.leading_arm import LeaderLift, LeadingArm
 from posse.live.experiment.reward_window import RewardWindow
+from posse.live.ledger import Ledger
 from posse.live.security import Vouch
 from posse.live.store import Event, Store, Unknown
 

@@ -22,7 +22,8 @@ import numpy as np
 
 from posse.live.agent import Agent, Judgement
 from posse.live.counters import Counts
-from posse.live.exchange import Ledger, Origins
+from posse.live.exchange import Origins
+from posse.live.ledger import Ledger
 from posse.live.store import (
     MAX_EVENTS,
     ArmLists,

@@ -8,9 +8,9 @@ from typing import Any
 
 from posse.live.agent import ArmStatus, Judgement, SiteMap, Uplift
 from posse.live.controls import ControlsAnswer
-from posse.live.exchange import Ledger
 from posse.live.experiment import Audit, DecisionRequest, History
 from posse.live.http import handlers, models, ofrep
+from posse.live.ledger import Ledger
 from posse.live.membership import NetworkAnswer
 
 EXPERIMENT_PREFIX = "/v1/experiments/"  # followed by a name, and then the path after /v1/

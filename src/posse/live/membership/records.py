@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from posse.live.exchange import LARGEST, is_name, is_whole, wire_size
+from posse.live.exchange import wire_size
+from posse.live.ledger import LARGEST, is_name, is_whole
 
 MOST_NEIGHBOURS = 200
 MOST_EXPERIMENTS = 100

@@ -1,51 +1,47 @@
-"""Validation of origin messages: shapes first, signatures last, then quotas and rates.
+"""Validation of messages: refuses what no honest neighbour sends; plausible lies pass.
 
-A message of another shape is refused as a whole; what is in it, entry by entry: one that cannot be
-used does not keep the others out.
+Of origins a message of another shape is refused as a whole; what is in it, entry by entry: one that
+cannot be used does not keep the others out. Shapes come first, then signatures, quotas and rates.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import (
-    LARGEST_SUM,
-    MOST_ARMS,
-    PER_UNIT,
-    is_list,
-    is_name,
-    is_whole,
-)
+from posse.live.exchange.flow_records import MOST_KNOWN
 from posse.live.exchange.messages import (
     BASE,
     END,
     LARGEST_ENTRY,
     MOST_NAMES,
     Entry,
+    FlowsMessage,
     OriginsMessage,
     signed_bytes,
 )
 from posse.live.exchange.replica import Replica
+from posse.live.ledger import (
+    LARGEST,
+    LARGEST_SUM,
+    MOST_ARMS,
+    PER_UNIT,
+    Bounds,
+    Rows,
+    is_list,
+    is_name,
+    is_whole,
+)
 
 LARGEST_ORIGIN = 2_000_000  # bytes that the entries of one origin may take, however many
+MOST_EDGES = 10_000  # of an agent under flows
 
 Sign = Callable[[bytes], bytes]  # content -> signature
 Verify = Callable[[str, bytes, bytes], bool]  # origin, content, signature
-
-
-@dataclass(frozen=True)
-class RateCap:
-    """A rate limit: no origin can have pulled more often since the network began (by our clock)."""
-
-    per_second: float
-    since: float
-
-    def pulls(self, now: float) -> float:
-        """The most pulls an origin can have made by now."""
-        return self.per_second * max(0.0, now - self.since)
 
 
 @dataclass(frozen=True)
@@ -78,9 +74,10 @@ class Examiner:
     def examine(self, message: OriginsMessage) -> Examined:
         """Return the entries that can be used; never raises."""
         refused: Counter[str] = Counter()
-        if problem := self._find_problem(message):
-            refused[problem] += 1
-            return Examined(message, (), (), refused, usable=False)
+        if message.fingerprint != self.fingerprint:
+            return Examined(message, (), (), Counter(["fingerprint_mismatch"]), usable=False)
+        if not self._has_shape(message):
+            return Examined(message, (), (), Counter(["malformed"]), usable=False)
         news: list[Entry] = []
         known: list[Entry] = []
         for entry in self._rotate(message.entries):
@@ -95,11 +92,14 @@ class Examiner:
                 break
         return Examined(message, tuple(news), tuple(known), refused)
 
-    def _find_problem(self, message: OriginsMessage) -> str | None:
-        """Return why a message cannot be used at all."""
-        if message.fingerprint != self.fingerprint:
-            return "fingerprint_mismatch"
-        return None if self._has_shape(message) else "malformed"
+    def _has_shape(self, message: OriginsMessage) -> bool:
+        return (
+            is_list(message.entries, self.most_entries, lambda _: True)
+            and is_list(message.holds, self.most_entries, _is_holding)
+            and isinstance(message.complete, bool)
+            and all(map(_is_key, (message.first, message.last, message.asks)))
+            and is_whole(message.answers)
+        )
 
     def _find_entry_problem(self, entry: object) -> str | None:
         """Return why an entry cannot be used."""
@@ -113,20 +113,6 @@ class Examiner:
         if not all(map(self.bounds.allow_row, ledger.keys(), ledger.values())):
             return "evidence_exceeds_pulls"
         return None
-
-    def _has_shape(self, message: OriginsMessage) -> bool:
-        return (
-            is_list(message.entries, self.most_entries, lambda _: True)
-            and is_list(message.holds, self.most_entries, _is_holding)
-            and isinstance(message.complete, bool)
-            and _is_key(message.first)
-            and _is_key(message.last)
-            and isinstance(message.asks, tuple | list)
-            and len(message.asks) == 2
-            and isinstance(message.asks[0], str)
-            and is_whole(message.asks[1])
-            and is_whole(message.answers)
-        )
 
     def _is_entry(self, entry: Entry) -> bool:
         return (
@@ -160,6 +146,36 @@ class Examiner:
         return self.verify(entry.origin, content, entry.signature)
 
 
+def _is_key(key: object) -> bool:
+    return key == END or (
+        isinstance(key, tuple | list) and len(key) == 2 and is_name(key[0]) and is_whole(key[1])
+    )
+
+
+def _is_holding(holding: object) -> bool:
+    return (
+        isinstance(holding, tuple | list)
+        and len(holding) == 5
+        and is_name(holding[0])
+        and all(map(is_whole, holding[1:]))
+    )
+
+
+# ---- quotas of origins
+
+
+@dataclass(frozen=True)
+class RateCap:
+    """A rate limit: no origin can have pulled more often since the network began (by our clock)."""
+
+    per_second: float
+    since: float
+
+    def pulls(self, now: float) -> float:
+        """The most pulls an origin can have made by now."""
+        return self.per_second * max(0.0, now - self.since)
+
+
 @dataclass(frozen=True)
 class Quotas:
     """Per-origin quotas: entries, bytes and pulls, so that nobody takes the room of others."""
@@ -189,16 +205,71 @@ class Quotas:
         return None
 
 
-def _is_key(key: object) -> bool:
-    return key == END or (
-        isinstance(key, tuple | list) and len(key) == 2 and is_name(key[0]) and is_whole(key[1])
-    )
+# ---- flows
 
 
-def _is_holding(holding: object) -> bool:
-    return (
-        isinstance(holding, tuple | list)
-        and len(holding) == 5
-        and is_name(holding[0])
-        and all(map(is_whole, holding[1:]))
-    )
+@dataclass(frozen=True)
+class FlowChecks:
+    """Checks of one message by itself.
+
+    A bound on the size of a step is not among them: a step that was lost is sent again with a later
+    level, from which its size no longer follows, and an honest edge would be refused for ever.
+    """
+
+    fingerprint: str
+    bounds: Bounds
+    most_pulls: int  # of the whole network, ever
+
+    def find_problem(self, message: FlowsMessage) -> str | None:
+        """Return why a message cannot be used; never raises."""
+        if message.fingerprint != self.fingerprint:
+            return "fingerprint_mismatch"
+        if not self._has_shape(message):
+            return "malformed"
+        if not (self.is_possible(message.flow) and self.is_possible(message.level)):
+            return "evidence_exceeds_network"
+        return None
+
+    def _has_shape(self, message: FlowsMessage) -> bool:
+        m = message
+        return (
+            is_name(m.src)
+            and all(map(is_whole, (m.boot, m.echo, m.heard, m.seq, m.version, m.epoch)))
+            and is_whole(m.degree, MOST_EDGES)
+            and min(m.boot, m.degree) > 0
+            and (not m.epoch or self.bounds.rounded)  # only where evidence fades
+            and isinstance(m.settled, bool)
+            and isinstance(m.active, bool)
+            and self._is_ledger(m.flow)
+            and self._is_ledger(m.level)
+            and is_list(m.known, MOST_KNOWN, is_name)
+        )
+
+    def _is_ledger(self, value: object) -> bool:
+        return (
+            isinstance(value, Mapping)
+            and is_list([*value], MOST_ARMS, is_name)
+            and all(map(self._is_row, value.values()))
+        )
+
+    def _is_row(self, row: object) -> bool:
+        return (
+            isinstance(row, tuple | list)
+            and len(row) == self.bounds.dimension
+            and {int}.issuperset(map(type, row))
+            and max(map(abs, row)) <= LARGEST
+        )
+
+    def is_possible(self, ledger: Rows, margin: int = 1) -> bool:
+        """Whether the network can have so many times this evidence, of so many arms."""
+        most = [largest // margin for largest in self._largest]
+        return len(ledger) <= MOST_ARMS and all(
+            all(map(operator.le, map(abs, values), most)) for values in ledger.values()
+        )
+
+    @cached_property
+    def _largest(self) -> tuple[int, ...]:
+        return tuple(
+            min(LARGEST_SUM, math.ceil(bound * self.most_pulls) * PER_UNIT)
+            for bound in self.bounds.per_pull
+        )

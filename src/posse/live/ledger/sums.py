@@ -1,6 +1,15 @@
 """Sums of evidence: whole quanta by arm name, so that conservation can be tested with `==`.
 
 An arm without evidence is left out of a ledger.
+
+Side rows are rows beside those of the arms, which no belief reads: they are for what is measured
+and not acted on, the uplift over a holdout and metrics. A side row is part of the entry of its
+decision like any other row, and so just as exact. Its name begins with a character that no arm's
+name can have. It has the first three of a row's numbers,
+
+    sum  squares  count  0 ... 0
+
+and ends in 0, so that it counts as no pull.
 """
 
 from __future__ import annotations
@@ -9,6 +18,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Ledger = dict[str, tuple[int, ...]]
+Rows = Mapping[str, Sequence[int]]  # a ledger, or what can become one
 
 PER_UNIT = 2**20  # quanta in 1; one pull adds this much to the count
 MOST_ARMS = 1000
@@ -27,7 +37,7 @@ def add_row(ledger: Ledger, arm: str, values: Sequence[int]) -> None:
         ledger.pop(arm, None)
 
 
-def plus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
+def plus(one: Rows, other: Rows) -> Ledger:
     """The sum, arm by arm."""
     total = {arm: tuple(values) for arm, values in one.items() if any(values)}
     for arm, values in other.items():
@@ -35,23 +45,23 @@ def plus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -
     return total
 
 
-def minus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
+def minus(one: Rows, other: Rows) -> Ledger:
     """The difference, arm by arm."""
     return plus(one, negative(other))
 
 
-def map_values(ledger: Mapping[str, Sequence[int]], change: Callable[[int], int]) -> Ledger:
+def map_values(ledger: Rows, change: Callable[[int], int]) -> Ledger:
     """Apply a function to every number."""
     changed = {arm: tuple(map(change, values)) for arm, values in ledger.items()}
     return {arm: values for arm, values in changed.items() if any(values)}
 
 
-def negative(ledger: Mapping[str, Sequence[int]]) -> Ledger:
+def negative(ledger: Rows) -> Ledger:
     """Return the additive inverse."""
     return map_values(ledger, operator.neg)
 
 
-def total(ledgers: Iterable[Mapping[str, Sequence[int]]]) -> Ledger:
+def total(ledgers: Iterable[Rows]) -> Ledger:
     """Return the sum of many ledgers."""
     result: Ledger = {}
     for ledger in ledgers:
@@ -59,14 +69,9 @@ def total(ledgers: Iterable[Mapping[str, Sequence[int]]]) -> Ledger:
     return result
 
 
-def plain(ledger: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    """Return the ledger as plain JSON values."""
+def plain(ledger: Rows) -> dict[str, list[int]]:
+    """Return the ledger as plain JSON values; `plus({}, values)` is the ledger again."""
     return {arm: list(values) for arm, values in ledger.items()}
-
-
-def from_plain(values: Mapping[str, Sequence[int]]) -> Ledger:
-    """Build the ledger from the values of `plain`."""
-    return {arm: tuple(numbers) for arm, numbers in values.items()}
 
 
 def is_whole(value: object, most: int = LARGEST) -> bool:
@@ -84,22 +89,6 @@ def is_list(value: object, most: int, check: Callable[[object], bool]) -> bool:
     return isinstance(value, tuple | list) and len(value) <= most and all(map(check, value))
 
 
-def is_ledger(value: object, dimension: int) -> bool:
-    """Whether it maps few enough arm names to so many numbers that the wire can carry."""
-    return (
-        isinstance(value, Mapping)
-        and len(value) <= MOST_ARMS
-        and all(is_name(arm) for arm in value)
-        and all(
-            isinstance(numbers, tuple | list)
-            and len(numbers) == dimension
-            and all(type(number) is int for number in numbers)
-            and max(map(abs, numbers)) <= LARGEST
-            for numbers in value.values()
-        )
-    )
-
-
 def to_quanta(values: Sequence[float]) -> tuple[int, ...]:
     """Whole quanta, truncated toward zero so that no bound is ever exceeded."""
     return tuple(int(float(value) * PER_UNIT) for value in values)
@@ -114,3 +103,30 @@ def divide_toward_zero(numerator: int, denominator: int) -> int:
     """Return the quotient toward zero, exact for integers of any size; denominator > 0."""
     quotient = abs(numerator) // denominator
     return quotient if numerator >= 0 else -quotient
+
+
+# ---- side rows
+
+SIDE = "\x1f"  # before every part of a side row's name; not printable: arms cannot begin with it
+
+Cell = tuple[int, int, int]  # sum, sum of squares and count, in quanta
+NO_CELL: Cell = (0, 0, 0)
+
+
+def is_side_row(name: str) -> bool:
+    """Whether a row of an entry is none of an arm."""
+    return name.startswith(SIDE)
+
+
+def name_side_row(*parts: str) -> str:
+    """Return the name of a side row, such as that of a metric and an arm."""
+    return "".join(SIDE + part for part in parts)
+
+
+def select_cells(rows: Rows) -> dict[tuple[str, ...], Cell]:
+    """Return the cells of all side rows among some rows, by the parts of their names."""
+    return {
+        tuple(name.split(SIDE)[1:]): (row[0], row[1], row[2])
+        for name, row in rows.items()
+        if is_side_row(name)
+    }

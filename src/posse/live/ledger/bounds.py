@@ -18,8 +18,7 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 from operator import neg
 
-from posse.live.exchange.evidence_sums import LARGEST_SUM, PER_UNIT, is_name
-from posse.live.exchange.side_rows import is_cell, is_side_row
+from posse.live.ledger.sums import LARGEST_SUM, PER_UNIT, is_name, is_side_row
 
 DIFFERENCE = 2  # pulls: a correction is the difference of two rewards
 # quanta, and the share of a count, that rounding may make up
@@ -65,8 +64,10 @@ class Bounds:
                 return False
         return True
 
-    def allow_all(self, values: Sequence[int]) -> bool:
-        """Whether it can be the evidence of an entry: all parts of its decisions are in it."""
+    def allow_row(self, name: str, values: Sequence[int]) -> bool:
+        """Whether it can be a row of an entry: all parts of its decisions are in it."""
+        if self.side is not None and is_side_row(name):
+            return self._is_cell(values)
         n = self.closed
         return (
             self.allow(values)
@@ -74,18 +75,22 @@ class Bounds:
             and (not n or self._is_gram(values[n : 2 * n], values[2 * n]))
         )
 
-    def allow_row(self, name: str, values: Sequence[int]) -> bool:
-        """Whether it can be a row of an entry, of an arm or a side row."""
-        if self.side is None or not is_side_row(name):
-            return self.allow_all(values)
-        return is_cell(values, math.ceil(self.side * PER_UNIT))
-
     def check_cell(self, cell: Sequence[int]) -> tuple[int, ...]:
         """Return a validated observation of a side row as the row that it adds."""
         row = (*cell, *[0] * (self.dimension - len(cell)))
-        if self.side is None or not is_cell(row, math.ceil(self.side * PER_UNIT)):
+        if not self._is_cell(row):
             raise ValueError(f"no observation within the bounds: {cell}")
         return row
+
+    def _is_cell(self, row: Sequence[int]) -> bool:
+        """Whether so many observations can have added up to a side row."""
+        total, squares, count, *rest = row
+        return (
+            self.side is not None
+            and not any(rest)
+            and 0 <= squares <= count
+            and abs(total) * PER_UNIT <= math.ceil(self.side * PER_UNIT) * count
+        )
 
     def _is_gram(self, sums: Sequence[int], pulls: int) -> bool:
         """Whether no two features can have shown that their Gram matrix is none (2 x 2 minors)."""

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import PER_UNIT, negative, to_quanta
-from posse.live.exchange.half_life import JUMPED, Epochs, halve, shift_ledger
+from posse.live.ledger.bounds import Bounds
+from posse.live.ledger.half_life import JUMPED, Epochs, halve, shift_ledger
+from posse.live.ledger.sums import PER_UNIT, negative, to_quanta
 
 WHOLE = st.integers(-(2**62), 2**62)
 TIMES = st.integers(0, 70)

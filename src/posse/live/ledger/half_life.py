@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import neg
 
 from posse import validation
-from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.evidence_sums import Ledger
+from posse.live.ledger.bounds import Bounds
+from posse.live.ledger.sums import Ledger, Rows, map_values, plus
 
 FORGOTTEN = 60  # half-lives after which evidence reads as 0
 LEAST_TICKS = 100  # in a half-life
@@ -36,16 +36,12 @@ def halve(value: int, times: int = 1) -> int:
     return value >> times if value >= 0 else -(-value >> times)
 
 
-def shift_ledger(
-    ledger: Mapping[str, Sequence[int]], epochs: int, bounds: Bounds | None = None
-) -> Ledger:
+def shift_ledger(ledger: Rows, epochs: int, bounds: Bounds | None = None) -> Ledger:
     """Return a ledger this many epochs later, clipped to its bounds if there are any."""
     if not epochs:
-        return {arm: tuple(values) for arm, values in ledger.items()}
-    rows = {arm: tuple(halve(v, epochs) for v in values) for arm, values in ledger.items()}
-    if bounds is not None:
-        rows = {arm: bounds.clip_values(values) for arm, values in rows.items()}
-    return {arm: values for arm, values in rows.items() if any(values)}
+        return plus(ledger, {})
+    rows = map_values(ledger, lambda value: halve(value, epochs))
+    return rows if bounds is None else plus({}, {a: bounds.clip_values(rows[a]) for a in rows})
 
 
 class Epochs:
@@ -61,9 +57,9 @@ class Epochs:
         """`clock` is asked before the first tick only; without `monotonic` jumps are believed."""
         if half_life is not None:
             validation.validate_number("half_life", half_life, above=0)
-        self.half_life = half_life
+        self.half_life = math.inf if half_life is None else half_life  # then the time is always 0
         self._clock = clock
-        self._monotonic = monotonic
+        self.monotonic = monotonic
         self._refusals = Counter() if refusals is None else refusals
         self._position: float | None = None  # None: no tick yet
         self._begun = (0.0, 0.0)  # position and monotonic time of the first
@@ -72,7 +68,7 @@ class Epochs:
     @property
     def fading(self) -> bool:
         """Whether there is a half-life."""
-        return self.half_life is not None
+        return self.half_life < math.inf
 
     @property
     def position(self) -> float:
@@ -89,16 +85,13 @@ class Epochs:
 
     def move_to(self, now: float) -> bool:
         """Move the time, never back and never faster than `monotonic`; returns whether it did."""
-        if self.half_life is None:
-            self._position = 0.0
-            return False
         position = max(0.0, now / self.half_life)
-        passed = 0.0 if self._monotonic is None else self._monotonic() / self.half_life
+        passed = 0.0 if self.monotonic is None else self.monotonic() / self.half_life
         if self._position is None:
             self._position = position
             self._begun = (position, passed)
-            return True
-        if self._monotonic is not None:
+            return self.fading
+        if self.monotonic is not None:
             first, then = self._begun
             # One epoch of tolerance beyond the time that really passed since the first tick.
             most = first + passed - then + 1.0
@@ -116,24 +109,20 @@ class Epochs:
 
     def weight(self, at: float | None, epoch: int) -> float:
         """Return the weight of a decision at this time (None: now) relative to an epoch's start."""
-        if self.half_life is None:
-            return 1.0
         position = self.position if at is None else at / self.half_life
-        # our ticks may be behind the decision, but no further than into the next epoch
-        # The cap keeps a weight at 2 or less, whatever time a decision claims.
+        # Our ticks may be behind the decision, but no further than into the next epoch: a weight is
+        # 2 or less, whatever time a decision claims.
         return float(2.0 ** min(position - epoch, 1.0))
 
     def worth(self, epoch: int) -> float:
         """Return the factor by which numbers of this epoch are read now."""
-        if self.half_life is None:
-            return 1.0
         age = self.position - epoch
         # A clock that is behind reads what is ahead of it for its whole weight, and never for more.
         return 0.0 if age >= FORGOTTEN else float(2.0 ** -max(age, 0.0))
 
     def is_forgotten(self, epoch: int) -> bool:
         """Whether numbers of this epoch read as 0 for good."""
-        return self.fading and self.position - epoch >= FORGOTTEN
+        return self.position - epoch >= FORGOTTEN
 
     def weigh_values(
         self, values: Sequence[int], at: float | None, epoch: int, bounds: Bounds
@@ -155,5 +144,4 @@ class Epochs:
                 row = total.setdefault(arm, [0.0] * len(values))
                 for nth, value in enumerate(values):
                     row[nth] += value * factor
-        rows = {arm: tuple(map(int, values)) for arm, values in total.items()}
-        return {arm: values for arm, values in rows.items() if any(values)}
+        return plus({}, {arm: tuple(map(int, values)) for arm, values in total.items()})

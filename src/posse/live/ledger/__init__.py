@@ -1,0 +1,32 @@
+"""Ledgers: sums of evidence by arm in whole quanta, their bounds, and how they fade (half-life)."""
+
+from posse.live.ledger.bounds import Bounds as Bounds
+from posse.live.ledger.half_life import AHEAD as AHEAD
+from posse.live.ledger.half_life import LEAST_TICKS as LEAST_TICKS
+from posse.live.ledger.half_life import Epochs as Epochs
+from posse.live.ledger.half_life import shift_ledger as shift_ledger
+from posse.live.ledger.sums import LARGEST as LARGEST
+from posse.live.ledger.sums import LARGEST_SUM as LARGEST_SUM
+from posse.live.ledger.sums import LONGEST_NAME as LONGEST_NAME
+from posse.live.ledger.sums import MOST_ARMS as MOST_ARMS
+from posse.live.ledger.sums import NO_CELL as NO_CELL
+from posse.live.ledger.sums import PER_UNIT as PER_UNIT
+from posse.live.ledger.sums import Cell as Cell
+from posse.live.ledger.sums import Ledger as Ledger
+from posse.live.ledger.sums import Rows as Rows
+from posse.live.ledger.sums import add_row as add_row
+from posse.live.ledger.sums import divide_toward_zero as divide_toward_zero
+from posse.live.ledger.sums import from_quanta as from_quanta
+from posse.live.ledger.sums import is_list as is_list
+from posse.live.ledger.sums import is_name as is_name
+from posse.live.ledger.sums import is_side_row as is_side_row
+from posse.live.ledger.sums import is_whole as is_whole
+from posse.live.ledger.sums import map_values as map_values
+from posse.live.ledger.sums import minus as minus
+from posse.live.ledger.sums import name_side_row as name_side_row
+from posse.live.ledger.sums import negative as negative
+from posse.live.ledger.sums import plain as plain
+from posse.live.ledger.sums import plus as plus
+from posse.live.ledger.sums import select_cells as select_cells
+from posse.live.ledger.sums import to_quanta as to_quanta
+from posse.live.ledger.sums import total as total
