@@ -10,7 +10,7 @@ from posse.live.refusals import REFUSALS
 LIVE = Path(posse.live.__file__).parent
 LABEL = re.compile(r"[a-z]+(_[a-z]+)*")
 # where refusals are counted; other packages count by other metrics
-FOLDERS = "controls", "exchange", "experiment", "membership", "messaging"
+FOLDERS = "controls", "exchange", "experiment", "ledger", "membership", "messaging"
 
 
 # a label that is returned, counted, or a constant
