@@ -106,6 +106,19 @@ class TestBounds:
                     assert exact <= bound * (1 + 1e-6)
                     assert exact <= common_bound(kind, count, total, x) * (1 + 1e-6)
 
+    def test_jensens_bound_of_bayes_ucb_lies_between(self, solved_kind):
+        """tail_bound <= exp(-count (x - mean)^2 / 2 v((mean + 2x) / 3)): see `_gather_rivals`."""
+        kind, n_sharper = solved_kind, 0
+        cases = learnt(kind, 10.0 ** np.arange(-3, 7)) + CORNERS.get(kind.name, [])
+        for count, total in cases:
+            for x in points_above(kind, count, total):
+                mean = total / count
+                variance = kind.belief.unit_variance((mean + 2 * x) / 3)
+                bound = np.exp(-count * (x - mean) ** 2 / (2 * variance))
+                assert kind.belief.tail_bound(*kind.numbers(count, total), x) <= bound * (1 + 1e-8)
+                n_sharper += bound < 0.9 * common_bound(kind, count, total, x)
+        assert n_sharper > 50 or kind.name == "GAUSSIAN"  # whose variance is one for all means
+
     def test_of_the_beta_belief_at_the_end_of_its_range(self):
         assert posteriors.BETA.tail_bound(5.0, 2.0, 1.0) == 0.0
         assert posteriors.BETA.tail(5.0, 2.0, 1.0) == 0.0
@@ -189,10 +202,13 @@ class TestForms:
         assert n_known > 100
 
     def test_comparisons_with_a_quantile_are_right_where_their_error_says_so(self, solved_kind):
-        """For tails below 0.1, with x at or near the quantile: the sign of `ahead` is exact."""
+        """For tails below 0.1, with x at or near the quantile: the sign of `ahead` is exact.
+
+        And the quantile is at most so far above x as the last number says.
+        """
         kind = solved_kind
         generator = np.random.default_rng(7)
-        n_clear = n_cases = 0
+        n_clear = n_cases = n_bounded = 0
         for count, total in learnt(kind, 10.0 ** np.arange(0, 5)) * 12:
             level = 10.0 ** generator.uniform(-5, -1.01)
             score = stats.norm.isf(level)
@@ -202,14 +218,18 @@ class TestForms:
             x = float(kind.family.mean_quantile(belief, 1 - level * max(off, 0.01)))
             if not 0 < x < kind.belief.highest and kind.family.means.low == 0.0:
                 continue
-            ahead, _, error = kind.belief.ahead(
+            ahead, _, error, farthest = kind.belief.ahead(
                 count, total, x, float(score), math.log(level), float(hazard)
             )
             n_cases += 1
+            if farthest != UNKNOWN:
+                assert kind.tail(count, total, x + farthest) <= level
+                n_bounded += 1
             if abs(ahead) > error:
                 assert (ahead > 0) == (kind.belief.tail(*kind.numbers(count, total), x) > level)
                 n_clear += 1
         assert n_clear > 0.5 * n_cases > 50
+        assert n_bounded > 20 or kind.name != "BETA"
 
     def test_functions_of_kinds_have_names_of_their_own(self):
         """Numba links by name: two kinds whose functions share one would be mixed up."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import njit, types
 from numba.core import cgutils
 from numba.core.registry import CPUDispatcher
@@ -62,6 +63,8 @@ def vectorised(function: Callable[..., Any]) -> Helper:
 
 # Numbers that `add_chunk` adds at a time: a vector of the widest processors.
 CHUNK = 8
+# Numbers in a vector of this processor, for loops that are padded to whole vectors.
+LANES = 8 if get_host_cpu_features().get("avx512f") else 4
 
 KERNELS: dict[str, Kernel] = {}  # all kernels, by name
 

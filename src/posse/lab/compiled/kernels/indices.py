@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from posse.lab.compiled.jit import KERNEL, helper, kernel, use_wide_vectors, vectorised
-from posse.lab.compiled.numerics.quantiles import UNKNOWN, upper_quantile
+from posse.lab.compiled.jit import KERNEL, LANES, helper, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.numerics.quantiles import BENT, UNKNOWN, bound_step, upper_quantile
 from posse.lab.compiled.numerics.special import normal_score
 from posse.lab.compiled.philox import TIE, U64, open_stream, pick_tied
 from posse.lab.compiled.posteriors import GAUSSIAN, POSTERIORS, STUDENT
@@ -23,12 +23,7 @@ _BELOW_1 = 1.0 - 2.0**-53  # the largest float below 1
 # Within this distance, in normal scores, a Newton step leaves an error below three times its
 # square: the curvature of the score is below 3 for shapes from 1 on.
 _STRAIGHT = 1e-3
-# Beyond it, but within _BENT, a step leaves less than (_BEND + _BEND_MORE off^2) off^2 besides the
-# error of the score itself: twice the largest error seen, for shapes from 1 on, scores up to 6.
-_BENT = 0.1
-_BEND = 0.25
-_BEND_MORE = 110.0
-_FAR = 1e30
+_FAR = UNKNOWN
 _VAGUE = 8.0
 _RARE = 0.1  # the tails up to which `Posterior.ahead` is fine
 _FARTHEST = 6.0  # the largest score for which these hold
@@ -90,51 +85,106 @@ def _refine_quantile(posterior, count, total, score, x):
     return x, 1.0, UNKNOWN
 
 
-@vectorised
-def _copy_row(state, row, scratch, stride, n_arms):
-    """Copy the counts and totals of a row, each padded to whole vectors."""
-    for k in range(U64(0), n_arms):
-        scratch[k], scratch[stride + k] = state[row + k], state[row + n_arms + k]
-    for k in range(n_arms, stride):
-        scratch[k], scratch[stride + k] = scratch[U64(0)], scratch[stride]
+# An open choice works on columns of scratch, `size` floats apart: three of results, then the arms
+# of the rivals, their counts and totals. Rivals that are behind move to the end, and stay there.
+_ARM, _COUNT, _TOTAL, _N_COLUMNS = 3, 4, 5, 6
 
 
 @vectorised
-def _guess_quantile(posterior, state, row, score, scratch, stride, n_arms):
-    """Return the largest first guess of a quantile."""
+def _gather_rivals(posterior, state, row, log_level, x, pivot, scratch, size, n_arms):
+    """Gather the pivot and the arms whose tail beyond x may exceed the level; returns how many.
+
+    Chernoff's bound is exp(-count kl(mean, x)), where kl is the integral of (y - mean) / v(y) from
+    the mean to x, and v(y) the variance of a reward of mean y. Since 1/v is convex, Jensen's
+    inequality bounds kl from below by (x - mean)^2 / 2 v(y) at the centre of the weights y - mean,
+    which is y = (mean + 2x) / 3. The common bound takes the largest v below x instead, which is
+    1/4 for any x above 1/2, and leaves clear choices open.
+    """
     use_wide_vectors()
-    _copy_row(state, row, scratch, stride, n_arms)
-    at = stride + stride
-    for k in range(U64(0), stride):
-        scratch[at + k] = posterior.start(scratch[k], scratch[stride + k], score)
-    x = scratch[at]
-    for k in range(U64(1), n_arms):
-        x = max(x, scratch[at + k])
+    arm = U64(_ARM) * size
+    count = U64(_COUNT) * size
+    total = U64(_TOTAL) * size
+    twice = -2.0 * log_level
+    for k in range(U64(0), n_arms):
+        mean = state[row + n_arms + k] / state[row + k]
+        apart = x - mean
+        variance = posterior.unit_variance((mean + 2.0 * x) * (1.0 / 3.0))
+        scratch[k] = twice * variance - apart * abs(apart) * state[row + k]
+    scratch[pivot] = 0.0
+    n = U64(0)
+    for k in range(U64(0), n_arms):
+        if scratch[k] >= 0.0:
+            scratch[arm + n] = k
+            scratch[count + n] = state[row + k]
+            scratch[total + n] = state[row + n_arms + k]
+            n += U64(1)
+    return n
+
+
+@helper
+def _keep_rivals(scratch, size, n, bound, least):
+    """Move the rivals whose bound, a column of results, is at least so large to the front.
+
+    Returns how many they are. All columns move.
+    """
+    n_kept = U64(0)
+    for k in range(U64(0), n):
+        if scratch[bound + k] >= least:
+            for column in range(U64(0), U64(_N_COLUMNS) * size, size):
+                here, there = column + n_kept, column + k
+                scratch[here], scratch[there] = scratch[there], scratch[here]
+            n_kept += U64(1)
+    return n_kept
+
+
+@vectorised
+def _copy_rivals(scratch, size, n):
+    """Copy counts and totals to the columns of results, padded to whole vectors; returns how many.
+
+    Loops that replace them are vectorised; LLVM does not check more columns for overlaps.
+    """
+    count = U64(_COUNT) * size
+    total = U64(_TOTAL) * size
+    for k in range(U64(0), n):
+        scratch[k], scratch[size + k] = scratch[count + k], scratch[total + k]
+    # a remainder would cost as much as a whole vector; what lies behind the rivals stays as it is
+    padded = (n + U64(LANES - 1)) & ~U64(LANES - 1)
+    for k in range(n, padded):
+        scratch[k], scratch[size + k] = scratch[count], scratch[total]
+    return padded
+
+
+@vectorised
+def _guess_quantiles(posterior, score, scratch, size, n):
+    """Write the first guesses of the quantiles, and return the largest."""
+    use_wide_vectors()
+    for k in range(U64(0), _copy_rivals(scratch, size, n)):
+        scratch[k] = posterior.start(scratch[k], scratch[size + k], score)
+    x = scratch[0]
+    for k in range(U64(1), n):
+        x = max(x, scratch[k])
     return x
 
 
 @vectorised
-def _bound_quantiles(posterior, state, row, score, x, scratch, stride, n_arms):
-    """Estimate each arm's quantile with an upper and a lower bound, vectorised over arms.
+def _bound_quantiles(posterior, score, x, scratch, size, n):
+    """Estimate each quantile, with an upper and a lower bound in the next two columns.
 
-    scratch: estimates, upper bounds and lower bounds, `stride` apart, in place of counts and totals
-    (LLVM does not vectorise more columns). Each is one step of Newton's method from x. A quantile
-    too far below x for such a step has no lower bound; one too far above, or unknown, has no bound.
+    Each is one step of Newton's method from x. A quantile too far below x for such a step has no
+    lower bound; one too far above, or unknown, has no bound.
     """
     use_wide_vectors()
-    _copy_row(state, row, scratch, stride, n_arms)
-    lower = stride + stride
-    for k in range(U64(0), stride):
-        there, slope, error = posterior.near_score(scratch[k], scratch[stride + k], x)
+    lower = size + size
+    for k in range(U64(0), _copy_rivals(scratch, size, n)):
+        there, slope, error = posterior.near_score(scratch[k], scratch[size + k], x)
         is_known = error < 1.0
         off = score - there
-        near = max(off, -_BENT)
-        step = 1.0 / (slope if is_known else 1.0)
-        square = near * near
-        doubt = error + (_BEND + _BEND_MORE * square) * square
-        scratch[k] = _cap_estimate(posterior, x, x + off * step) if is_known else x
-        scratch[stride + k] = x + (near + doubt) * step if is_known & (off <= _BENT) else _FAR
-        scratch[lower + k] = x + (near - doubt) * step if is_known & (abs(off) <= _BENT) else -_FAR
+        step = (1.0 if is_known else 0.0) / (slope if is_known else 1.0)
+        lowest, highest = bound_step(off, error)
+        # what is added depends on a condition, not what is stored: such a store would be slow
+        scratch[k] = _cap_estimate(posterior, x, x + off * step)
+        scratch[size + k] = x + highest * step + (0.0 if is_known & (off <= BENT) else _FAR)
+        scratch[lower + k] = x + lowest * step - (0.0 if is_known & (abs(off) <= BENT) else _FAR)
 
 
 @vectorised
@@ -144,42 +194,38 @@ def _cap_estimate(posterior, x, estimate):
 
 
 @vectorised
-def _compare_with(posterior, state, row, score, log_level, hazard, x, scratch, stride, n_arms):
-    """Compare each arm's quantile with x, vectorised over arms.
+def _compare_with(posterior, score, log_level, hazard, x, scratch, size, n):
+    """Compare each quantile with x.
 
-    scratch: estimates of the quantiles, how far they are above x in scores, and bounds of the error
-    of that, `stride` apart.
+    scratch: estimates of the quantiles; numbers that are positive if a quantile is certainly above
+    x, negative if it is certainly below, and 0 if that is open; upper bounds of the quantiles.
     """
     use_wide_vectors()
-    _copy_row(state, row, scratch, stride, n_arms)
-    for k in range(U64(0), stride):
-        ahead, step, error = posterior.ahead(
-            scratch[k], scratch[stride + k], x, score, log_level, hazard
+    for k in range(U64(0), _copy_rivals(scratch, size, n)):
+        ahead, step, error, farthest = posterior.ahead(
+            scratch[k], scratch[size + k], x, score, log_level, hazard
         )
         scratch[k] = _cap_estimate(posterior, x, x + step) if error < 2.0 else x
-        scratch[stride + k] = ahead
-        scratch[stride + stride + k] = error
+        scratch[size + k] = max(ahead - error, 0.0) + min(ahead + error, 0.0)
+        scratch[size + size + k] = x + farthest
 
 
 @helper
-def _separate_largest(
-    posterior, state, row, score, log_level, hazard, scratch, stride, n_arms
-):  # fmt: skip
-    """Look for an x with one quantile above and all others below; returns its arm, and if found.
+def _separate_largest(posterior, score, log_level, hazard, scratch, size, n):
+    """Look for an x with one quantile above and all others below; returns its rival, and if found.
 
-    scratch: estimates of the quantiles, stride: of its columns. Between the two largest ones lies
-    the next x. Estimates need no error bound, since only what was compared with x counts. Arms with
-    equal beliefs count as one.
+    scratch: estimates of the quantiles. Between the two largest ones lies the next x. Estimates
+    need no error bound, since only what was compared with x counts, or has an upper bound below it.
+    Rivals with equal beliefs count as one.
     """
-    winner = U64(0)
-    for _ in range(4):
-        winner = U64(0)
+    count = U64(_COUNT) * size
+    total = U64(_TOTAL) * size
+    for nth in range(4):
         best = scratch[0]
         second = -_FAR
-        for k in range(U64(1), n_arms):
+        for k in range(U64(1), n):
             estimate = scratch[k]
             if estimate > best:
-                winner = k
                 second = best
                 best = estimate
             elif estimate < best:
@@ -187,91 +233,101 @@ def _separate_largest(
         if second == -_FAR:  # equal estimates: of equal beliefs, or of different ones by accident
             break
         x = 0.5 * (best + second)
-        _compare_with(
-            posterior, state, row, score, log_level, hazard, x, scratch, stride, n_arms
-        )  # fmt: skip
-        for k in range(U64(0), n_arms):
-            if scratch[stride + k] > scratch[stride + winner]:
-                winner = k
+        n_before = n
+        if nth > 0:
+            n = _keep_rivals(scratch, size, n, size + size, x)
+        _compare_with(posterior, score, log_level, hazard, x, scratch, size, n)
+        winner = U64(0)
         n_open = 0
-        for k in range(U64(0), n_arms):
-            ahead = scratch[stride + k]
-            error = scratch[stride + stride + k]
-            n_open += not ahead < -error
-            if error == UNKNOWN:
-                return winner, False
-        if scratch[stride + winner] > scratch[stride + stride + winner]:
-            for k in range(U64(0), n_arms):  # the winner, and arms that tie with it
-                same = state[row + k] == state[row + winner]
-                n_open -= same and state[row + n_arms + k] == state[row + n_arms + winner]
+        for k in range(U64(0), n):
+            n_open += scratch[size + k] >= 0.0
+            if scratch[size + k] > scratch[size + winner]:
+                winner = k
+        if scratch[size + winner] > 0.0:
+            for k in range(U64(0), n):  # the winner, and rivals that tie with it
+                same = scratch[count + k] == scratch[count + winner]
+                n_open -= same and scratch[total + k] == scratch[total + winner]
             if n_open == 0:
                 return winner, True
-    return winner, False
+        elif n < n_before:  # those left out were below this x, but nothing is known to be above
+            break
+    return U64(0), False
 
 
 @helper
-def _likely_largest(
-    posterior, state, row, level, log_level, score, peak, is_vague, scratch, n_arms
-):
-    """Return the arm that probably has the largest quantile, and whether that is certain.
+def _likely_largest(posterior, level, log_level, score, peak, is_vague, scratch, size, n):
+    """Return the rival that probably has the largest quantile, and whether that is certain.
 
-    It is certain if the bounds of the estimates exclude all other arms. Otherwise the arm with the
-    largest estimate is the candidate, and x is nearly its quantile. The score of another arm at x,
+    It is certain if the bounds of the estimates exclude all others. Otherwise the rival with the
+    largest estimate is the candidate, and x is nearly its quantile. The score of another one at x,
     with a bounded error, shows which of the two quantiles is larger; if the bound leaves that open,
     the exact tail decides.
     """
-    stride = (n_arms + U64(7)) & ~U64(7)  # whole vectors: a remainder would cost as much
-    lower = stride + stride
-    x = _guess_quantile(posterior, state, row, score, scratch, stride, n_arms)
-    winner = U64(0)
-    least = -_FAR
+    lower = size + size
+    x = _guess_quantiles(posterior, score, scratch, size, n)
     if level < _RARE and is_vague:
-        for k in range(U64(0), n_arms):
-            scratch[k] = scratch[lower + k]  # the guesses
         winner, certain = _separate_largest(
-            posterior, state, row, score, log_level, peak / level, scratch, stride, n_arms
+            posterior, score, log_level, peak / level, scratch, size, n
         )
         if certain:
             return winner, True
+    winner = U64(0)
+    least = -_FAR
     for _ in range(2):  # the first guess of a wide posterior may be too far off
-        _bound_quantiles(posterior, state, row, score, x, scratch, stride, n_arms)
+        _bound_quantiles(posterior, score, x, scratch, size, n)
         winner = U64(0)
-        x = scratch[0]
         least = scratch[lower]
-        for k in range(U64(1), n_arms):
-            if scratch[k] > x:
+        for k in range(U64(1), n):
+            if scratch[k] > scratch[winner]:
                 winner = k
-                x = scratch[k]
             least = max(least, scratch[lower + k])
+        x = scratch[winner]
         if least > -_FAR or level < _RARE:
             break
-    rivals = 0
-    for k in range(U64(0), n_arms):
-        rivals += (scratch[stride + k] >= least) & (k != winner)
-    if rivals == 0:
-        return winner, True
+    if scratch[lower + winner] == -_FAR:  # a sharp belief among wide ones is far from their guesses
+        near, slope, off = _refine_quantile(
+            posterior, scratch[U64(_COUNT) * size + winner], scratch[U64(_TOTAL) * size + winner],
+            score, x,
+        )  # fmt: skip
+        if off != UNKNOWN:
+            least = max(least, near - off / slope)
+    n = _keep_rivals(scratch, size, n, size, least)
+    if n == U64(1):
+        return U64(0), True
     if level < _RARE:
-        separate, certain = _separate_largest(
-            posterior, state, row, score, log_level, peak / level, scratch, stride, n_arms
+        winner, certain = _separate_largest(
+            posterior, score, log_level, peak / level, scratch, size, n
         )
         if certain:
-            return separate, True
-        # the bounds again, which the comparisons overwrote
-        _bound_quantiles(posterior, state, row, score, x, scratch, stride, n_arms)
-        least = -_FAR
-        for k in range(U64(0), n_arms):
-            least = max(least, scratch[lower + k])
-    count = state[row + winner]
-    total = state[row + n_arms + winner]
-    x, slope, off = _refine_quantile(posterior, count, total, score, x)
+            return winner, True
+        # the estimates again, which the comparisons overwrote
+        _bound_quantiles(posterior, score, x, scratch, size, n)
+    winner = U64(0)
+    for k in range(U64(1), n):
+        if scratch[k] > scratch[winner]:
+            winner = k
+    return _settle_rivals(posterior, level, log_level, score, peak, winner, scratch, size, n)
+
+
+@helper
+def _settle_rivals(posterior, level, log_level, score, peak, winner, scratch, size, n):
+    """Compare the rivals with a candidate one by one, by exact tails where scores do not decide.
+
+    scratch: estimates and upper bounds. Returns a rival, and whether it certainly is the largest.
+    """
+    counts = U64(_COUNT) * size
+    totals = U64(_TOTAL) * size
+    count = scratch[counts + winner]
+    total = scratch[totals + winner]
+    x, slope, off = _refine_quantile(posterior, count, total, score, scratch[winner])
     fine = False  # whether x has been refined by the exact tail
-    for k in range(U64(0), n_arms):
+    for k in range(U64(0), n):
         if off == UNKNOWN:
             return winner, False
-        if k == winner or scratch[stride + k] < max(least, x - off / slope):
+        if k == winner or scratch[size + k] < x - off / slope:
             continue
-        count_k = state[row + k]
-        total_k = state[row + n_arms + k]
+        count_k = scratch[counts + k]
+        total_k = scratch[totals + k]
         # far behind the least that the winner's quantile can be, by the common bound
         least_x = x - off / slope
         d = least_x * count_k - total_k
@@ -331,13 +387,17 @@ def largest_quantile(
             close += (d * abs(d) <= threshold * state[row + k]) & (k != pivot)
         if close == 0:
             return pivot, math.nan
+        size = (n_arms + U64(7)) & ~U64(7)
+        n = _gather_rivals(posterior, state, row, log_level, x, pivot, scratch, size, n_arms)
+        if n == U64(1):
+            return pivot, math.nan
         # bounds of approximate scores are too wide if the pivot has few successes or failures
         is_vague = min(total, count - total) < _VAGUE and posterior.highest == 1.0
         likely, certain = _likely_largest(
-            posterior, state, row, level, log_level, score, peak, is_vague, scratch, n_arms
+            posterior, level, log_level, score, peak, is_vague, scratch, size, n
         )
         if certain:
-            return likely, math.nan
+            return U64(scratch[U64(_ARM) * size + likely]), math.nan
     winner = pivot
     quantile = upper_quantile(posterior, count, total, level, posterior.start(count, total, score))
     for k in range(U64(0), n_arms):

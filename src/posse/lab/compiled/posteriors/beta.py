@@ -7,6 +7,7 @@ import math
 from posse.lab.compiled.jit import helper, inline_here, vectorised
 from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
 from posse.lab.compiled.numerics.quantiles import (
+    UNKNOWN,
     small_stirling_error,
     stirling_error,
     tail_score,
@@ -126,10 +127,10 @@ def beta_near_score(count, total, x):
 
 @vectorised
 def beta_ahead(count, total, x, score, log_level, hazard):
-    """How far the quantile of a score is above x, in scores and in x; and an error bound of it.
+    """How far the quantile of a score is above x: see `Posterior.ahead`.
 
     log_level: the logarithm of the tail of this score; hazard: the normal density there over the
-    tail; error: that of the first result. If a shape is small the score of `beta_near_score` is too
+    tail. If a shape is small the score of `beta_near_score` is too
     vague. The tail itself is then known from six levels of the continued fraction of DiDonato and
     Morris (1992, eq. 9).
     """
@@ -176,9 +177,15 @@ def beta_ahead(count, total, x, score, log_level, hazard):
     fine_error = 1e-6 + 1e-10 * fourth + 0.01 * abs(ahead)
     is_fine = (fine_error < error) & (error < 2.0)
     # Halley's method on the logarithm of the tail, as in `upper_quantile`
-    step = ahead * hazard * fraction * x * complement
+    per_slope = hazard * fraction * x * complement
+    step = ahead * per_slope
     log_slope = (total - 1.0) * per_x - (failures - 1.0) * per_complement
     damping = 1.0 + 0.5 * (step * log_slope + ahead * hazard)
+    # The logarithm of the tail of a log-concave law is concave, so that it lies below its tangent
+    # at x, and the quantile is below Newton's step. Twice the error more than makes up for those of
+    # the tangent's height and slope, if the logarithm is within 1 of its target.
+    is_bounded = is_fine & (shape > 1.0 - 1e-9) & (ahead * hazard < 1.0)
+    farthest = (max(ahead, -1.0 / hazard) + 3.0 * fine_error) * per_slope
     step = step if is_fine else score - there
     step /= min(max(damping, 0.5), 2.0) if is_fine else slope
     ahead = ahead if is_fine else score - there
@@ -191,6 +198,7 @@ def beta_ahead(count, total, x, score, log_level, hazard):
         1.0 if is_near_mean else ahead,
         normal_step if is_near_mean else step,
         0.5 if is_near_mean else error,
+        farthest if is_bounded & (not is_near_mean) else UNKNOWN,
     )
 
 

@@ -6,7 +6,7 @@ import math
 
 from posse.lab.compiled.jit import helper, inline_here, vectorised
 from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
-from posse.lab.compiled.numerics.quantiles import tail_score
+from posse.lab.compiled.numerics.quantiles import UNKNOWN, tail_score
 from posse.lab.compiled.numerics.special import gamma_prefix, gamma_tails
 from posse.lab.compiled.philox import exp, log, next_gamma, next_uniform
 from posse.lab.compiled.posteriors.posterior import Posterior
@@ -84,9 +84,9 @@ def gamma_near_score(count, total, x):
 
 @vectorised
 def gamma_ahead(count, total, x, score, log_level, hazard):
-    """How far the quantile of a score is above x, in scores and in x; and an error bound of it."""
+    """How far the quantile of a score is above x: see `Posterior.ahead`."""
     there, slope, error = gamma_near_score(count, total, x)
-    return score - there, (score - there) / slope, error
+    return score - there, (score - there) / slope, error, UNKNOWN
 
 
 @helper

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from posse.lab.compiled.jit import helper, inline_here, use_wide_vectors, vectorised
+from posse.lab.compiled.numerics.quantiles import UNKNOWN
 from posse.lab.compiled.philox import (
     ALL_ARMS,
     PIVOT,
@@ -86,9 +87,9 @@ def gaussian_near_score(count, total, x):
 
 @vectorised
 def gaussian_ahead(count, total, x, score, log_level, hazard):
-    """How far the quantile of a score is above x, in scores and in x; and an error bound of it."""
+    """How far the quantile of a score is above x: see `Posterior.ahead`."""
     there, slope, error = gaussian_near_score(count, total, x)
-    return score - there, (score - there) / slope, error
+    return score - there, (score - there) / slope, error, UNKNOWN
 
 
 @helper

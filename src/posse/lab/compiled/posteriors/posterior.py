@@ -72,7 +72,8 @@ class Posterior:
     # error (UNKNOWN where there is none)
     near_score: Any
     # (count, total, x, score, log_level, hazard): how far the quantile of a normal score, with its
-    # log-tail and hazard, is above x: in scores, in x roughly, and an error bound of the first
+    # log-tail and hazard, is above x: in scores, in x roughly, an error bound of the first, and an
+    # upper bound of the distance in x (UNKNOWN where there is none)
     ahead: Any
     is_log_concave: Any  # (count, total): then 1/e of the mass lies above the mean
     two_gammas: bool  # whether a draw takes two Gamma variates, and not one
