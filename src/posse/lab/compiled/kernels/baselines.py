@@ -138,19 +138,23 @@ def choose_staged(
 
 @vectorised
 def flood_observations(
-    state, offsets, neighbours, weights, links, constants, arms, rewards, store,
+    state, offsets, neighbours, weights, links, constants, words, arms, rewards, store,
     lo, hi, n_agents, n_arms, t,
 ):  # fmt: skip
     """Receive the observations of agents d hops away from d rounds ago.
 
-    An agent that did not play stores the arm -1.
+    constants: the number of rounds in the store, and whether agents may sleep. An agent that did
+    not play stores the arm -1. The loop over senders is most of the cost of flooding, so what
+    depends on the round only is computed before: where each round is in the store (words).
     """
     n_rows = U64(arms.size)
     width = row_width(state, arms)
     squares = width > U64(2) * n_arms
     depth = U64(constants[0])
-    slot = (t - U64(1)) % depth
-    now = slot * n_rows
+    may_sleep = constants[1] != 0.0
+    for hops in range(U64(1), min(depth, t)):
+        words[hops] = (t - hops) % depth * n_rows
+    now = words[1]
     for i in range(lo, hi):
         store[U64(2) * (now + i)] = arms[i] if arms[i] != IDLE else -1.0
         store[U64(2) * (now + i) + U64(1)] = rewards[i]
@@ -160,15 +164,14 @@ def flood_observations(
         for e in range(U64(offsets[i - base]), U64(offsets[i - base + U64(1)])):
             hops = U64(links[e])
             if hops < t:
-                # the slot of round t - hops; a modulo would cost more than everything else here
-                past = slot + U64(1) + (U64(0) if hops <= slot + U64(1) else depth) - hops
-                observation = past * n_rows + base + U64(neighbours[e])
-                played = store[U64(2) * observation]
-                arm = U64(int(max(played, 0.0)))
-                # by a product: a branch would be unpredictable
-                weight = weights[e] * (played >= 0.0)
+                observation = words[hops] + base + U64(neighbours[e])
+                arm = store[U64(2) * observation]
+                weight = weights[e]
+                if may_sleep:  # by a product: a branch for each sleeper would be unpredictable
+                    weight *= arm >= 0.0
+                    arm = max(arm, 0.0)
                 reward = store[U64(2) * observation + U64(1)]
-                add_evidence(state, row + arm, weight, reward, n_arms, squares)
+                add_evidence(state, row + U64(int(arm)), weight, reward, n_arms, squares)
 
 
 @kernel(MERGE, **FAST_KERNEL)
@@ -179,11 +182,11 @@ def merge_flooding(
     """Receive the observations of agents d hops away from d rounds ago.
 
     neighbours: all other agents, for each agent; weights: what an observation of them is worth at
-    its age; links: their distances in hops; constants: the number of rounds in the store. store: a
-    ring buffer of (rounds, rows, arm and reward).
+    its age; links: their distances in hops; constants: see `flood_observations`. store: a ring
+    buffer of (rounds, rows, arm and reward).
     """
     flood_observations(
-        state, offsets, neighbours, weights, links, constants, arms, rewards, store,
+        state, offsets, neighbours, weights, links, constants, words, arms, rewards, store,
         lo, hi, n_agents, n_arms, t,
     )  # fmt: skip
     return False
