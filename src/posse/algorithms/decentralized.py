@@ -68,12 +68,8 @@ learning_rate=1.0)
         weights: Any,
         contexts: FloatArray | None = None,
     ) -> BayesianState:
-        """Update (eq. `posterior_update`) and merge (eq. `merge_posteriors`) in one pass."""
-        faded = self._discount_belief(state)
-        rate = state.learning_rate
-        return state.with_belief(
-            beliefs.observe_and_merge(faded, arms, rewards, state.family, rate, weights, contexts)
-        )
+        """Update (eq. `posterior_update`), then merge (eq. `merge_posteriors`)."""
+        return self._observe_and_merge(state, arms, rewards, weights, contexts)
 
     def learn_delayed(
         self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
@@ -86,6 +82,25 @@ learning_rate=1.0)
             return after
         clipped = clip_to_attainable(after.belief, state.family)
         return replace(after, belief=clipped, unclipped=after.belief)
+
+    def _observe_and_merge(
+        self,
+        state: BayesianState,
+        arms: NDArray[np.intp],
+        rewards: FloatArray,
+        weights: Any,
+        contexts: FloatArray | None,
+    ) -> BayesianState:
+        """Return the state after the rewards of a round and its messages, both in one pass.
+
+        Apart from `learn`, because an algorithm that overrides `learn` has to override
+        `learn_delayed` too: `EventTriggered` replaces this and `_merge_beliefs`, and inherits both.
+        """
+        faded = self._discount_belief(state)
+        rate = state.learning_rate
+        return state.with_belief(
+            beliefs.observe_and_merge(faded, arms, rewards, state.family, rate, weights, contexts)
+        )
 
     def _merge_beliefs(
         self, state: BayesianState, updated: FloatArray, weights: Any

@@ -94,13 +94,13 @@ learning_rate=None, threshold=0.5)
             n_exchanges=np.zeros(problem.n_runs, dtype=np.int64),
         )
 
-    def learn(
+    def _observe_and_merge(
         self,
         state: BayesianState,
         arms: NDArray[np.intp],
         rewards: FloatArray,
         weights: Any,
-        contexts: FloatArray | None = None,
+        contexts: FloatArray | None,
     ) -> EventTriggeredState:
         """Update with the rewards, then exchange over the triggered links."""
         faded = self._discount_belief(state)

@@ -108,7 +108,9 @@ class BlockState:
             self.store = np.zeros(rows * plan.store_width)
         self._log: EvidenceLog | None = None
         if plan.merge == "merge_late_flooding":
-            self._log = EvidenceLog(n_runs, n_agents, store_depth(s, None), plan.counts_open)
+            self._log = EvidenceLog(
+                n_runs, n_agents, store_depth(s, None), len(plan.prior), plan.counts_open
+            )
         # the world of the reference engine, so that one seed has the same means on both
         self.world = World(s, self.runs)
         self.order = self.world.order

@@ -114,7 +114,7 @@ def _delivery_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     receiver, sender, hops = (array[is_other][order] for array in (receiver, sender, hops))
     offsets = np.searchsorted(receiver, np.arange(network.n_agents + 1)).astype(np.int64)
     # an observation of the last round, one hop away, is new
-    weights = plan.rate * plan.fading ** (hops - 1.0)
+    weights = plan.rate * plan.fading ** (np.arange(depth) - 1.0)
     return NetworkArrays(offsets, sender, weights, hops.astype(np.uint32), constants, depth)
 
 

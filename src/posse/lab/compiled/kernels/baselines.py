@@ -144,8 +144,9 @@ def flood_observations(
     """Receive the observations of agents d hops away from d rounds ago.
 
     constants: the number of rounds in the store, and whether agents may sleep. An agent that did
-    not play stores the arm -1. The loop over senders is most of the cost of flooding, so what
-    depends on the round only is computed before: where each round is in the store (words).
+    not play stores the arm -1. The loop over senders is most of the cost of flooding, and reads
+    memory beyond the first cache. So what depends on the distance only is in short tables: weights,
+    and where the round is in the store (words).
     """
     n_rows = U64(arms.size)
     width = row_width(state, arms)
@@ -166,7 +167,7 @@ def flood_observations(
             if hops < t:
                 observation = words[hops] + base + U64(neighbours[e])
                 arm = store[U64(2) * observation]
-                weight = weights[e]
+                weight = weights[hops]
                 if may_sleep:  # by a product: a branch for each sleeper would be unpredictable
                     weight *= arm >= 0.0
                     arm = max(arm, 0.0)
@@ -181,8 +182,8 @@ def merge_flooding(
 ):  # fmt: skip
     """Receive the observations of agents d hops away from d rounds ago.
 
-    neighbours: all other agents, for each agent; weights: what an observation of them is worth at
-    its age; links: their distances in hops; constants: see `flood_observations`. store: a ring
+    neighbours: all other agents, for each agent; links: their distances in hops; weights: what an
+    observation is worth at the age of each distance, from 0 on; constants: see `flood_observations`. store: a ring
     buffer of (rounds, rows, arm and reward).
     """
     flood_observations(
