@@ -106,16 +106,15 @@ def _delivery_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     """Return the senders of each agent and how many hops away they are."""
     receiver, sender, hops = delivery_delays(network, plan.hops)
     constants = np.zeros(8)
-    depth = int(hops[-1]) + 1
-    constants[:2] = depth, plan.sleeps
+    constants[:3] = hops[-1] + 1, plan.sleeps or plan.fading != 1.0, plan.rate
     is_other = receiver != sender
     # grouped by receiver, as CSR rows
     order = np.lexsort((sender[is_other], receiver[is_other]))
     receiver, sender, hops = (array[is_other][order] for array in (receiver, sender, hops))
     offsets = np.searchsorted(receiver, np.arange(network.n_agents + 1)).astype(np.int64)
     # an observation of the last round, one hop away, is new
-    weights = plan.rate * plan.fading ** (np.arange(depth) - 1.0)
-    return NetworkArrays(offsets, sender, weights, hops.astype(np.uint32), constants, depth)
+    weights = plan.rate * plan.fading ** (hops - 1.0)
+    return NetworkArrays(offsets, sender, weights, hops.astype(np.uint32), constants)
 
 
 def _receiver_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:

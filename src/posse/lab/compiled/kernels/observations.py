@@ -135,7 +135,7 @@ def merge_eliminating(
     before = eliminated + (t - U64(1)) % U64(2) * n_rows * n_arms
     after = eliminated + t % U64(2) * n_rows * n_arms
     flood_observations(
-        state, offsets, neighbours, weights, links, constants, words, arms, rewards, store,
+        state, offsets, neighbours, weights, links, constants, arms, rewards, store,
         lo, hi, n_agents, n_arms, t,
     )  # fmt: skip
     for i in range(lo, hi):
