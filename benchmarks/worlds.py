@@ -57,6 +57,13 @@ def world_rows(rounds: int) -> Iterator[Row]:
                 bernoulli, bernoulli.delayed(mean=20),
                 {"algorithm": posse.Tree, "open": "count"}, 3.0,
             ),
+            "Flooding, delays of 20, wait": (
+                gaussian, gaussian.delayed(mean=20), {"algorithm": posse.Flooding}, 3.0,
+            ),
+            "Flooding, delays of 20, count": (
+                bernoulli, bernoulli.delayed(mean=20),
+                {"algorithm": posse.Flooding, "open": "count"}, 3.0,
+            ),
         }  # fmt: skip
         for name, (plain, world, options, at_most) in worlds.items():
             fields = {"policy": TS, "algorithm": posse.Decentralized, **options}

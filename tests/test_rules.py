@@ -99,6 +99,15 @@ def test_a_simulation_plays_the_number():
         play(1.0, horizon="2*T")
 
 
+@pytest.mark.parametrize("site_sd", ["x", [0.1, "x"]])
+def test_a_wrong_rule_is_refused_under_the_name_that_the_user_wrote(site_sd):
+    with pytest.raises(ValueError, match=r"^site_sd: a rule knows N"):
+        posse.Bandit.gaussian([0.5, 0.1], site_sd=site_sd)
+    bandit = posse.Bandit.gaussian([0.5, 0.1], site_sd="1/(N - 3)")
+    with pytest.raises(ValueError, match=r"site_sd: '1/.N - 3.' has no finite value for N = 3"):
+        posse.simulate(bandit, posse.networks.cycle(3), posse.Isolated(TS), horizon=2)
+
+
 def test_rules_inside_policies_and_drift():
     bandit = BANDIT.drifting(every="T/4")
     algorithm = posse.Isolated(posse.BayesUCB(log_power="K"), half_life="T/2")

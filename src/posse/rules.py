@@ -164,7 +164,7 @@ def find_rules(part: object) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, annotation in _list_fields(kind).items():
         for item in _list_items(getattr(part, name, None)):
-            if _is_rule_of(name, item, annotation):
+            if _is_rule_of(_name_argument(kind, name), item, annotation):
                 found[name] = item
             elif dataclasses.is_dataclass(item) and not isinstance(item, type):
                 found |= find_rules(item)
@@ -192,8 +192,8 @@ def resolve_rules(part: T, sizes: Mapping[str, int]) -> T:
     for name, annotation in _list_fields(type(part)).items():
         value = getattr(part, name, None)
         items = [
-            evaluate_rule(name, item, sizes)
-            if _is_rule_of(name, item, annotation)
+            evaluate_rule(_name_argument(type(part), name), item, sizes)
+            if _is_rule_of(_name_argument(type(part), name), item, annotation)
             else resolve_rules(item, sizes)
             for item in _list_items(value)
         ]
@@ -217,6 +217,12 @@ def _is_rule_of(name: str, item: Any, annotation: str) -> bool:
         return is_rule(item)
     parse_rule(name, item)
     return True
+
+
+def _name_argument(kind: Any, field: str) -> str:
+    """Return the name under which users pass a field: its own, unless its metadata say another."""
+    name: str = kind.__dataclass_fields__[field].metadata.get("argument", field)
+    return name
 
 
 @functools.cache

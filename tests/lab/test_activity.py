@@ -32,10 +32,14 @@ NETWORKS = {
 BANDIT = posse.Bandit.bernoulli([0.7, 0.5, 0.2])
 
 
-def simulate(algorithm, network, engine, **options):
+def simulate(algorithm, network, engine, bandit=BANDIT, **options):
     return posse.simulate(
-        BANDIT, network, algorithm, engine=engine, **{"horizon": 30, "runs": 4, "seed": 3} | options
+        bandit, network, algorithm, engine=engine, **{"horizon": 30, "runs": 4, "seed": 3} | options
     )
+
+
+def wait_two_rounds(generator, size):
+    return np.full(size, 2.0)
 
 
 def some_play(t, n_agents, generator):
@@ -157,6 +161,23 @@ def test_evidence_is_that_of_those_who_play_wherever_it_has_travelled(engine):
             np.testing.assert_allclose(got[name][t], evidence, rtol=1e-10, atol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if "push-sum" not in name])
+def test_a_delay_of_two_rounds_shifts_the_evidence_of_those_who_play_by_two(name, engine):
+    """Also where an agent sleeps when its reward arrives, and where several agents pass it on.
+
+    Not under push-sum, where what a reward counts depends on the masses of the round.
+    """
+    masks = np.ones((15, 3, 4))
+    options = {"activity": activity.Custom(some_play)}
+    prompt = count_evidence(ALGORITHMS[name], PATH, masks, engine, **options)
+    late = count_evidence(
+        ALGORITHMS[name], PATH, masks, engine, bandit=BANDIT.delayed(wait_two_rounds), **options
+    )
+    np.testing.assert_allclose(late[:2], 0.0, atol=1e-12)
+    np.testing.assert_allclose(late[2:], prompt[:-2], rtol=1e-10, atol=1e-9)
+
+
 def weigh_among_awake(network, awake):
     """W(t) among those awake, entry by entry, with max-degree or Metropolis weights."""
     n_agents = network.n_agents
@@ -182,6 +203,7 @@ CUT_OFF = {
 }
 
 
+@pytest.mark.parametrize("delay", [0, 2])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("who", CUT_OFF.values(), ids=CUT_OFF)
 @pytest.mark.parametrize(
@@ -190,9 +212,12 @@ CUT_OFF = {
      posse.networks.complete(5)],
     ids=str,
 )  # fmt: skip
-def test_sleepers_are_cut_off_and_joiners_start_from_the_prior_or_a_copy(network, who, engine):
+def test_sleepers_are_cut_off_and_joiners_start_from_the_prior_or_a_copy(
+    network, who, engine, delay
+):
     masks = PlayMasks(who, 3, range(2), 5).draw_rounds(20)
-    got = count_evidence(ALGORITHMS["dec-TS"], network, masks, engine, activity=who)
+    bandit = BANDIT.delayed(wait_two_rounds) if delay else BANDIT
+    got = count_evidence(ALGORITHMS["dec-TS"], network, masks, engine, bandit=bandit, activity=who)
     for run in range(2):
         evidence = np.zeros(5)
         for t in range(20):
@@ -205,7 +230,9 @@ def test_sleepers_are_cut_off_and_joiners_start_from_the_prior_or_a_copy(network
                 evidence[joiners] = evidence[0]
             weights = weigh_among_awake(network, masks[t, run])
             np.testing.assert_allclose(weights.sum(axis=0), 1.0, rtol=1e-12)
-            evidence = weights @ (evidence + 5.0 * masks[t, run])
+            if t >= delay:  # a reward reaches its agent even if that is down
+                evidence = evidence + 5.0 * masks[t - delay, run]
+            evidence = weights @ evidence
             np.testing.assert_allclose(got[t, run], evidence, rtol=1e-10, atol=1e-9)
 
 

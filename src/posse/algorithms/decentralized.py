@@ -91,7 +91,11 @@ learning_rate=1.0)
         weights: Any,
         contexts: FloatArray | None,
     ) -> BayesianState:
-        """Return the state after the rewards of a round and its messages, both in one pass."""
+        """Return the state after the rewards of a round and its messages, both in one pass.
+
+        Apart from `learn`, because an algorithm that overrides `learn` has to override
+        `learn_delayed` too: `EventTriggered` replaces this and `_merge_beliefs`, and inherits both.
+        """
         faded = self._discount_belief(state)
         rate = state.learning_rate
         return state.with_belief(

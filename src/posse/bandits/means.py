@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,7 @@ class SiteMeans:
     """
 
     means: Any
-    sd: float | tuple[float, ...]
+    sd: float | tuple[float, ...] = field(metadata={"argument": "site_sd"})
 
     def __post_init__(self) -> None:
         if isinstance(self.means, SiteMeans):

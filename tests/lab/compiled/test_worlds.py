@@ -84,9 +84,6 @@ WORLDS = {
     ),
 }  # fmt: skip
 
-# Kernels that keep one reward for each agent and round.
-PROMPT = ("flooding",)
-
 
 class Oracle:
     """The algorithm itself, told the arms that were played; rewards are the means of the round."""
@@ -163,8 +160,7 @@ def test_beliefs_are_what_the_algorithm_makes_of_the_story(setting, world):
     network, make, fields = ALGORITHMS[setting]
     bandit, options = WORLDS[world]
     result = replay(bandit, network, make(**{"policy": TS, **fields, **options}))
-    has_kernels = bandit.delay is None or setting not in PROMPT
-    assert result.engine == ("compiled" if has_kernels else "reference")
+    assert result.engine == "compiled"
 
 
 @pytest.mark.parametrize("world", ["rotation", "walk, half-life", "sites, rotation, delays"])

@@ -216,9 +216,9 @@ def test_the_compiled_engine_says_what_it_lacks():
     late = BERNOULLI.delayed(mean=3)
     assert simulate(late, posse.Isolated(TS), engine="auto").engine == "compiled"
     assert simulate(late, posse.Tree(TS), engine="auto").engine == "compiled"
-    assert simulate(late, posse.Flooding(TS), engine="auto").engine == "reference"
-    with pytest.raises(ValueError, match="no kernel for delay with Flooding"):
-        simulate(late, posse.Flooding(TS), engine="compiled")
+    assert simulate(late, posse.Flooding(TS), engine="auto").engine == "compiled"
+    with pytest.raises(ValueError, match="no kernel for algorithm EventTriggered"):
+        simulate(late, posse.EventTriggered(TS), engine="compiled")
 
 
 # Files --------------------------------------------------------------------------------------

@@ -230,9 +230,9 @@ def _play(
             if pending is not None:
                 open_pulls(
                     rows, squares, shared, constant.rates, store, constant.mass_stride,
-                    constant.noted, constant.counts_open, constant.lowest, arms, rewards,
-                    recorded.pulls, work.tally, current.waits, plays, (t - t0) * U64(arms.size),
-                    pending, first, last, n_agents, n_arms, t,
+                    constant.noted, constant.floods, constant.counts_open, constant.lowest,
+                    arms, rewards, recorded.pulls, work.tally, current.waits, plays,
+                    (t - t0) * U64(arms.size), pending, first, last, n_agents, n_arms, t,
                 )  # fmt: skip
             elif all_play:
                 update_rows(
@@ -253,7 +253,8 @@ def _play(
         if pending is not None:
             learn_arrivals(
                 out if moved else now, squares, shared, constant.rates, store, constant.mass_stride,
-                constant.noted, constant.counts_open, constant.lowest, pending, n_agents, n_arms, t,
+                constant.noted, constant.floods, constant.counts_open, constant.lowest, pending,
+                n_agents, n_arms, t,
             )  # fmt: skip
         if moved:
             flipped = not flipped

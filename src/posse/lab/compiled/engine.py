@@ -17,7 +17,8 @@ from posse.bandits import NEVER, draw_delays
 from posse.lab.compiled import driver
 from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.kernels import push_sum, thompson
-from posse.lab.compiled.kernels.pending_rewards import LOST, PendingRewards
+from posse.lab.compiled.kernels.late_flooding import LOST, EvidenceLog
+from posse.lab.compiled.kernels.pending_rewards import PendingRewards
 from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import ROOM, U64, key_of
 from posse.lab.compiled.recorder import BlockRecorder
@@ -36,6 +37,7 @@ from posse.lab.compiled.registry import (
     contest_worth,
     missing_kernel,
     plan_kernels,
+    store_depth,
 )
 from posse.lab.reference import World
 from posse.lab.simulation import (
@@ -104,6 +106,11 @@ class BlockState:
             self.store = push_sum.create_store(n_runs, n_agents)
         else:
             self.store = np.zeros(rows * plan.store_width)
+        self._log: EvidenceLog | None = None
+        if plan.merge == "merge_late_flooding":
+            self._log = EvidenceLog(
+                n_runs, n_agents, store_depth(s, None), len(plan.prior), plan.counts_open
+            )
         # the world of the reference engine, so that one seed has the same means on both
         self.world = World(s, self.runs)
         self.order = self.world.order
@@ -135,7 +142,12 @@ class BlockState:
     def begin_rounds(self, t: int, end: int) -> None:
         """Provide the means of the rounds t to end - 1, if they drift, and delays of rewards."""
         if self._delay_stream is not None:
-            self.current = self.current._replace(waits=self._draw_waits(t, end))
+            waits = self._draw_waits(t, end)
+            self.current = self.current._replace(waits=waits)
+            if self._log is not None:
+                self._log.make_room(waits.reshape(end - t, -1))
+                self.store = self._log.store
+                self.beliefs = self.beliefs._replace(store=self.store)
         if self.world.changes:
             self._drift_means(t, end)
 
@@ -240,8 +252,8 @@ class Engine:
             self.plan.counts_open,
             self.plan.lowest,
             self._find_mass_stride(),
-            # the merge kernel of Tree fades its store before it reads what was noted
-            1.0 / self.plan.fading if self.plan.merge == "merge_tree" else 0.0,
+            self._find_noted_factor(),
+            self.plan.merge == "merge_late_flooding",
             U64(len(self.plan.prior)),
             self.plan.offset,
             self.plan.parameter,
@@ -258,6 +270,13 @@ class Engine:
         return (
             0 if self.plan.merge == PUSH_KERNELS[Static] else 3 * self.simulation.network.n_agents
         )
+
+    def _find_noted_factor(self) -> float:
+        """Find the factor at which the store gets the evidence of delayed rewards; 0 without it."""
+        if self.plan.merge == "merge_tree":
+            # its merge kernel fades the store before it reads what was noted
+            return 1.0 / self.plan.fading
+        return 1.0 if self.plan.merge == "merge_late_flooding" else 0.0
 
     def run(self, runs: range, threads: int, advance: Advance) -> Block:
         """Play all runs."""

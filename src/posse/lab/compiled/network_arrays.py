@@ -28,6 +28,8 @@ def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     """Build the arrays that the merge kernel of the plan reads."""
     if plan.merge in ("merge_flooding", "merge_eliminating", "merge_neighbours"):
         return _delivery_arrays(network, plan)
+    if plan.merge == "merge_late_flooding":
+        return _receiver_arrays(network, plan)
     if plan.merge == "merge_tree":
         return _tree_arrays(network, plan)
     if plan.merge == "merge_nothing":
@@ -104,7 +106,7 @@ def _delivery_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     """Return the senders of each agent and how many hops away they are."""
     receiver, sender, hops = delivery_delays(network, plan.hops)
     constants = np.zeros(8)
-    constants[0] = hops[-1] + 1
+    constants[:3] = hops[-1] + 1, plan.sleeps or plan.fading != 1.0, plan.rate
     is_other = receiver != sender
     # grouped by receiver, as CSR rows
     order = np.lexsort((sender[is_other], receiver[is_other]))
@@ -113,6 +115,20 @@ def _delivery_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     # an observation of the last round, one hop away, is new
     weights = plan.rate * plan.fading ** (hops - 1.0)
     return NetworkArrays(offsets, sender, weights, hops.astype(np.uint32), constants)
+
+
+def _receiver_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
+    """Return the receivers of each agent by their distance; see `kernels.late_flooding`."""
+    receiver, sender, hops = delivery_delays(network, None)
+    is_other = receiver != sender
+    n_distances = int(hops[-1])
+    place = (sender * n_distances + hops - 1)[is_other]
+    order = np.lexsort((receiver[is_other], place))
+    ends = np.arange(network.n_agents * n_distances + 1)
+    offsets = np.searchsorted(place[order], ends).astype(np.int64)
+    # evidence of the last round, one hop away, is new
+    weights = plan.fading ** np.arange(n_distances, dtype=float)
+    return NetworkArrays(offsets, receiver[is_other][order].astype(np.int64), weights)
 
 
 def _open_neighbours(network: Network) -> NetworkArrays:

@@ -136,6 +136,7 @@ class PlayConstants(NamedTuple):
     lowest: float  # that reward
     mass_stride: int  # of the masses of push-sum in the store; below 0 without masses
     noted: float  # see `kernels.pending_rewards.open_pulls`
+    floods: bool  # whether the store is a log of evidence (`kernels.late_flooding`)
     n_planes: Any  # uint64: numbers of a belief about an arm: count, total, perhaps squares
     offset: float  # of the shapes of `posteriors.student`
     parameter: float  # of the rewards
@@ -158,8 +159,8 @@ PENDING_ARRAYS = types.NamedTuple((TALLY, TALLY, FLOATS, FLOATS), PendingArrays)
 PLAY_CONSTANTS = types.NamedTuple(
     (
         types.boolean, types.boolean, U64, U64, FLOATS, types.float64, U64, types.boolean,
-        types.float64, types.int64, types.float64, U64, types.float64, types.float64,
-        U64, U64, U64, U64,
+        types.float64, types.int64, types.float64, types.boolean, U64, types.float64,
+        types.float64, U64, U64, U64, U64,
     ),
     PlayConstants,
 )  # fmt: skip

@@ -223,6 +223,7 @@ class KernelPlan:
     counts_messages: bool = False  # whether messages are counted in the store
     ignores_weights: bool = False  # whether only the links of the network count
     learnt: bool = False  # whether agents estimate N
+    sleeps: bool = False  # whether agents may sleep
     cuts_off_sleepers: bool = False  # whether links work only while both ends are awake
     pooling: tuple[float, ...] = ()  # the constants of `kernels.pooling`
 
@@ -230,8 +231,6 @@ class KernelPlan:
 def missing_kernel(simulation: Simulation) -> str | None:
     """Name the part without a kernel; None if all parts have one."""
     # in the order in which a reader looks for a cause: what to record, the bandit, the algorithm
-    if simulation.regret != "own":
-        return f"regret={simulation.regret!r}"
     for name in simulation.keep:
         if name not in RECORDABLE:
             return f"keep={name!r}"
@@ -268,11 +267,6 @@ def missing_kernel(simulation: Simulation) -> str | None:
         lacking = _missing_awake_kernel(simulation)
         if lacking:
             return lacking
-    # these kernels store one reward for each agent and round
-    if simulation.bandit.delay is not None and isinstance(
-        algorithm, algorithms.Flooding | algorithms.PartialPooling
-    ):
-        return f"delay with {type(algorithm).__name__}"
     if isinstance(algorithm, algorithms.PartialPooling):
         return _missing_pooling_kernel(require_plain_family(simulation.model))
     flooding = isinstance(algorithm, algorithms.Flooding)
@@ -291,8 +285,6 @@ def _missing_awake_kernel(simulation: Simulation) -> str | None:
     algorithm: Any = simulation.algorithm
     if "messages" in simulation.keep:
         return "keep='messages' with relays=False"
-    if simulation.bandit.delay is not None:
-        return "delay with relays=False"
     if isinstance(algorithm, algorithms.Flooding | algorithms.PushSum):
         return f"{type(algorithm).__name__} with relays=False"
     merges = isinstance(algorithm, algorithms.Decentralized)
@@ -315,7 +307,8 @@ def plan_kernels(simulation: Simulation) -> KernelPlan:
         parts = _plan_rival(simulation)
     else:
         parts = _plan_baseline(simulation)
-    return KernelPlan(draw_rewards=draw, parameter=parameter, **parts)
+    sleeps = simulation.activity is not None
+    return KernelPlan(draw_rewards=draw, parameter=parameter, sleeps=sleeps, **parts)
 
 
 def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
@@ -350,8 +343,9 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
         merge = "merge_nothing"
         shared = True
     elif isinstance(algorithm, algorithms.Flooding):
-        merge = "merge_flooding"
-        store = observation_store_width(simulation, None)
+        late = simulation.bandit.delay is not None
+        merge = "merge_late_flooding" if late else "merge_flooding"
+        store = 0 if late else observation_store_width(simulation, None)
     elif isinstance(algorithm, algorithms.Tree):  # own evidence, and both directions of a link
         merge = "merge_tree"
         store = 3 * len(prior) * simulation.bandit.n_arms

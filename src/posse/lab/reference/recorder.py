@@ -111,7 +111,8 @@ class Recorder:
         if plays is not None:
             gaps = np.where(plays, gaps, 0.0)
             self._total_plays += plays.sum(axis=1)
-        self._total_regret += gaps.mean(axis=1)
+        # the operations of mean(axis=1), which takes twice as long for so few numbers
+        self._total_regret += np.add.reduce(gaps, axis=1) / gaps.shape[1]
         # Cells are distinct within a round (one arm an agent), so that plain indexing counts right.
         self._pulls.reshape(-1)[self._to_pulls + cells] += 1 if plays is None else plays
         if "agents" in self._arrays:

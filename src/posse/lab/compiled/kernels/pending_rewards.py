@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from posse.lab.compiled.jit import helper, use_wide_vectors, vectorised
 from posse.lab.compiled.kernels.evidence import add_evidence, correct_evidence
+from posse.lab.compiled.kernels.late_flooding import LOST, open_entry
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import IDLE, PendingArrays
 
-# The delay of a reward that never arrives before the horizon.
-LOST = np.uint32(0xFFFFFFFF)
 # Numbers of a reward under way: the next one of its list, its row, its arm and its delay.
 ENTRY_WIDTH = 4
 _NEXT, _ROW, _ARM, _AGE = (U64(i) for i in range(ENTRY_WIDTH))
@@ -64,35 +63,39 @@ class PendingRewards:
 
 
 @helper
-def observation_rate(rates, store, stride, slot, agent, n_agents):
+def observation_rate(rates, store, mass_stride, slot, agent, n_agents):
     """Return what one observation of an agent adds to its count.
 
-    stride: of the masses of push-sum in the store, from run to run; below 0 without masses. A row
-    of push-sum holds the evidence divided by a mass d, and the store 1/d - 1.
+    mass_stride: of the masses of push-sum in the store, from run to run; below 0 without masses. A
+    row of push-sum holds the evidence divided by a mass d, and the store 1/d - 1.
     """
-    if stride < 0:
+    if mass_stride < 0:
         return rates[agent]
-    return rates[agent] * (1.0 + store[U64(stride) * slot + U64(2) * n_agents + agent])
+    return rates[agent] * (1.0 + store[U64(mass_stride) * slot + U64(2) * n_agents + agent])
 
 
 @helper
-def _own_cell(i, arm, slot, width, n_agents):
-    """Return where the store of `kernels.tree` holds the own evidence of row i about an arm."""
-    return (i + U64(2) * slot * n_agents) * width + arm
+def _locate_note(store, floods, i, arm, slot, width, n_agents, n_arms):
+    """Return where the store takes evidence of row i that others get from it, and its stride.
+
+    In a log if the algorithm floods; otherwise where `kernels.tree` has the own evidence of agents.
+    """
+    if floods:
+        return open_entry(store, slot, i - slot * n_agents, arm), U64(1)
+    return (i + U64(2) * slot * n_agents) * width + arm, n_arms
 
 
 @helper
 def open_pulls(
-    rows, squares, shared, rates, store, stride, noted, counts_open, lowest, arms, rewards, pulls,
-    tally,
-    waits, plays, start, pending, first, last, n_agents, n_arms, t,
+    rows, squares, shared, rates, store, mass_stride, noted, floods, counts_open, lowest,
+    arms, rewards, pulls, tally, waits, plays, start, pending, first, last, n_agents, n_arms, t,
 ):  # fmt: skip
     """Count the pulls of a round; queue their rewards, or learn those that arrive at once.
 
-    squares: whether rows have sums of squares; noted: the factor at which the store of
-    `kernels.tree` gets the evidence too, 0 without it; counts_open: whether an open pull counts as
-    the lowest reward. waits, plays: from `start` on for
-    each row of the block; an agent that does not play has the arm IDLE afterwards.
+    squares: whether rows have sums of squares; noted: the factor at which the store gets the
+    evidence too, 0 without it; floods: whether the store is a log of evidence; counts_open: whether
+    an open pull counts as the lowest reward. waits, plays: from `start` on for each row of the
+    block; an agent that does not play has the arm IDLE afterwards.
     """
     heads = pending.heads
     entries = pending.entries
@@ -108,13 +111,17 @@ def open_pulls(
             tally[slot * n_arms + arm] += 1
             wait = waits[start + i]
             if wait == 0 or counts_open:
-                rate = observation_rate(rates, store, stride, slot, i - slot * n_agents, n_agents)
+                rate = observation_rate(
+                    rates, store, mass_stride, slot, i - slot * n_agents, n_agents
+                )
                 cell = (slot if shared else i) * width + arm
                 reward = rewards[i] if wait == 0 else lowest
                 add_evidence(rows, cell, rate, reward, n_arms, squares)
                 if noted != 0.0:
-                    own = _own_cell(i, arm, slot, width, n_agents)
-                    add_evidence(store, own, rate * noted, reward, n_arms, squares)
+                    note, stride = _locate_note(
+                        store, floods, i, arm, slot, width, n_agents, n_arms
+                    )
+                    add_evidence(store, note, rate * noted, reward, stride, squares)
             if wait != 0 and wait != LOST:
                 entry = heads[length + U64(1)]
                 at = U64(entry) * U64(ENTRY_WIDTH)
@@ -131,7 +138,7 @@ def open_pulls(
 
 @helper
 def learn_arrivals(
-    rows, squares, shared, rates, store, stride, noted, counts_open, lowest, pending,
+    rows, squares, shared, rates, store, mass_stride, noted, floods, counts_open, lowest, pending,
     n_agents, n_arms, t,
 ):  # fmt: skip
     """Learn the rewards that arrive in round t, at the weight that their pulls have by now."""
@@ -145,20 +152,22 @@ def learn_arrivals(
         at = U64(entry) * U64(ENTRY_WIDTH)
         i = U64(entries[at + _ROW])
         slot = i // n_agents
-        rate = observation_rate(rates, store, stride, slot, i - slot * n_agents, n_agents)
+        rate = observation_rate(rates, store, mass_stride, slot, i - slot * n_agents, n_agents)
         weight = rate * pending.weights[U64(entries[at + _AGE])]
         arm = U64(entries[at + _ARM])
         cell = (slot if shared else i) * width + arm
-        own = _own_cell(i, arm, slot, width, n_agents)
         reward = pending.rewards[U64(entry)]
+        note = stride = U64(0)
+        if noted != 0.0:
+            note, stride = _locate_note(store, floods, i, arm, slot, width, n_agents, n_arms)
         if counts_open:  # the pull was counted as the lowest reward
             correct_evidence(rows, cell, weight, lowest, reward, n_arms, squares)
             if noted != 0.0:
-                correct_evidence(store, own, weight * noted, lowest, reward, n_arms, squares)
+                correct_evidence(store, note, weight * noted, lowest, reward, stride, squares)
         else:
             add_evidence(rows, cell, weight, reward, n_arms, squares)
             if noted != 0.0:
-                add_evidence(store, own, weight * noted, reward, n_arms, squares)
+                add_evidence(store, note, weight * noted, reward, stride, squares)
         following = entries[at + _NEXT]
         entries[at + _NEXT] = heads[length + U64(1)]
         heads[length + U64(1)] = entry

@@ -120,13 +120,12 @@ def gaussian_sample_pivots(
 
 
 @vectorised
-def gaussian_sample_all(
-    posterior, state, start, step, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
-):
-    """Sample every arm of every agent; see `gamma_variates.sample_all`."""
+def place_deviates(state, start, step, scratch, stride, n, n_arms):
+    """Replace standard deviates of n agents by samples: (total + deviate sqrt(count)) / count.
+
+    scratch: the deviates of an agent's arms, `stride` apart from agent to agent.
+    """
     use_wide_vectors()
-    stride = (n_arms + U64(1)) & ~U64(1)
-    fill_normals(scratch, U64(0), n * stride, agent * stride, t, run, ALL_ARMS, key0, key1)
     for i in range(U64(0), n):
         row = start + i * step
         at = i * stride
@@ -134,6 +133,17 @@ def gaussian_sample_all(
             count = state[row + k]
             total = state[row + n_arms + k]
             scratch[at + k] = (total + scratch[at + k] * math.sqrt(count)) / count
+
+
+@vectorised
+def gaussian_sample_all(
+    posterior, state, start, step, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
+):
+    """Sample every arm of every agent; see `gamma_variates.sample_all`."""
+    use_wide_vectors()
+    stride = (n_arms + U64(1)) & ~U64(1)
+    fill_normals(scratch, U64(0), n * stride, agent * stride, t, run, ALL_ARMS, key0, key1)
+    place_deviates(state, start, step, scratch, stride, n, n_arms)
 
 
 @vectorised

@@ -27,6 +27,7 @@ from posse.lab.compiled.philox import (
     turn_of,
     uniform,
 )
+from posse.lab.compiled.posteriors.gaussian import place_deviates
 from posse.lab.compiled.posteriors.posterior import Posterior
 from posse.policies import LEAST
 
@@ -140,13 +141,7 @@ def student_sample_all(
     for j in range(U64(0), n * stride):
         a, b = philox(agent * stride + j, t, run, ALL_ARMS, key0, key1)
         scratch[j] = _variate(scratch[j], a, b)
-    for i in range(U64(0), n):
-        row = start + i * step
-        at = i * stride
-        for k in range(U64(0), n_arms):
-            count = state[row + k]
-            total = state[row + n_arms + k]
-            scratch[at + k] = (total + scratch[at + k] * math.sqrt(count)) / count
+    place_deviates(state, start, step, scratch, stride, n, n_arms)
 
 
 @helper
