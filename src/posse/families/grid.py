@@ -130,7 +130,10 @@ class Grid(OptionalMethods):
     def posterior_mean(self, belief: FloatArray) -> FloatArray:
         """Cell by cell, each at the middle of its means."""
         middles = (self.edges[:-1] + self.edges[1:]) / 2
-        return np.tensordot(middles, self._cell_masses(belief), axes=1)
+        # Cell by cell, not by BLAS, whose rounding depends on the place of an agent: equal beliefs
+        # must have equal means, so that ties are ties.
+        weighted = self._cell_masses(belief) * middles.reshape(-1, *[1] * (belief.ndim - 1))
+        return np.asarray(weighted.sum(axis=0))
 
     def posterior_variance(self, belief: FloatArray) -> FloatArray:
         """Between the cells and, uniform there, inside them."""
