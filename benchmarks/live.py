@@ -292,7 +292,8 @@ def say_entries(node: Any, keys: Sequence[tuple[str, int]], seq: int) -> None:
     entries = tuple(
         replace(
             Entry.from_ledger(key, (seq, seq, 1), ledger),
-            signature=os.urandom(471),  # as long as those with certificates are
+            # as long as with a certificate, which the entries of an origin have in common
+            signature=random.Random(key[0]).randbytes(407) + os.urandom(64),
         )
         for key in keys
     )

@@ -128,6 +128,7 @@ BAD_ENTRIES = [
     entry("third", numbers=bytes(15)),
     entry("third", numbers=bytes(24)),
     entry("third", signature="text"),
+    entry("third", certificate="text"),
     entry("third", epoch=1),  # where evidence does not fade
     entry("third", epoch=-1),
     entry("third", covers=(5,)),  # which only a base does

@@ -1,12 +1,14 @@
 """Signed entries: who signed is who the authority says, and a forged entry goes nowhere."""
 
 import dataclasses
+import json
 
 import pytest
 
 from posse import families
 from posse.live.config.agent_settings import settings_from_data
-from posse.live.exchange import Entry
+from posse.live.exchange import Entry, OriginsMessage
+from posse.live.exchange.messages import signed_bytes
 from posse.live.security import certificates
 from posse.live.security.certificates import CertificateFiles
 from posse.live.security.signatures import make_signer, make_verifier
@@ -95,3 +97,31 @@ def test_entries_are_relayed_and_cannot_be_forged(folder):
         rome.receive("paris", message, 2.0)
     assert rome.exchange.evidence() == berlin.exchange.evidence() == {"red": (2**20,) * 4}
     assert rome.family == families.Bernoulli()
+
+
+def test_the_entries_of_an_origin_share_its_certificate(folder):
+    files = CertificateFiles.in_folder(folder, "berlin")
+    paris = agent(folder, "paris")
+    fingerprint = paris.fingerprint
+
+    def tell(receiver, incarnation, seq=1):
+        entry = Entry.from_ledger(("berlin", incarnation), (1, seq, 0), {"red": (2**20,) * 4})
+        content = signed_bytes(fingerprint, entry, paris.exchange.sender.network)
+        signature = make_signer(files)(content)
+        signed = dataclasses.replace(entry, signature=signature)
+        receiver.receive("berlin", OriginsMessage(fingerprint, (signed,), (), False), 1.0)
+        return signed
+
+    def shared(receiver):
+        held = receiver.exchange.replica.of_origin("berlin")
+        return len(held), len({id(entry.certificate) for entry in held})
+
+    tell(paris, 2)
+    told = {tell(paris, 1), tell(paris, 3), tell(paris, 2, seq=2)}
+    assert shared(paris) == (3, 1)
+    [sent] = messages_to(paris.tick(2.0), "rome")
+    assert set(sent.entries) == told  # in messages a signature is in one piece
+    again = agent(folder, "paris")
+    again.exchange.restore(json.loads(json.dumps(paris.exchange.state())))
+    assert shared(again) == (3, 1)
+    assert again.exchange.replica.entries == paris.exchange.replica.entries

@@ -149,13 +149,12 @@ class Sender:
         return holds
 
     def _sign_entry(self, replica: Replica, identity: str, entry: Entry) -> Entry:
-        """Return an entry with its signature, which an own one gets when it is first sent."""
-        if self.sign is None or entry.signature or entry.origin != identity:
-            return entry
-        content = signed_bytes(self.fingerprint, entry, self.network)
-        signed = replace(entry, signature=self.sign(content))
-        replica.keep(signed, counted=True)
-        return signed
+        """Return an entry with its whole signature, which an own one gets when it is first sent."""
+        if self.sign is not None and not entry.signature and entry.origin == identity:
+            content = signed_bytes(self.fingerprint, entry, self.network)
+            entry = replace(entry, signature=self.sign(content))
+            replica.keep(entry, counted=True)
+        return replace(entry, signature=entry.whole_signature, certificate=b"")
 
 
 def _fitting(items: Iterable[T], size: Callable[[T], int], room: int) -> tuple[T, ...]:

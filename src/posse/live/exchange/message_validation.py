@@ -123,6 +123,7 @@ class Examiner:
             and isinstance(entry.numbers, bytes)
             and len(entry.numbers) == 8 * self.bounds.dimension * len(entry.arms)
             and isinstance(entry.signature, bytes)
+            and isinstance(entry.certificate, bytes)
             and is_whole(entry.epoch)
             and (not entry.epoch or self.bounds.rounded)  # only where evidence fades
             # a base, and nothing else, covers some incarnations, each once
@@ -143,7 +144,7 @@ class Examiner:
         if self.verify is None:
             return True
         content = signed_bytes(self.fingerprint, entry, self.network)
-        return self.verify(entry.origin, content, entry.signature)
+        return self.verify(entry.origin, content, entry.whole_signature)
 
 
 def _is_key(key: object) -> bool:

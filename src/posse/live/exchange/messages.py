@@ -14,6 +14,7 @@ DEFAULT = "default"  # the experiment of files without tables of experiments
 LARGEST_MESSAGE = 900_000  # bytes
 LARGEST_ENTRY = 400_000  # bytes, so that one always fits into a message, beside a page of a digest
 MOST_NAMES = 1024  # incarnations that a base covers
+PROOF = 64  # bytes at the end of a signature; those before them are its origin's certificate
 
 Key = tuple[str, int]  # origin and incarnation
 FIRST: Key = ("", 0)  # before all keys, for no name is empty
@@ -32,7 +33,8 @@ Holding = tuple[str, int, int, int, int]  # origin, incarnation, then the versio
 class Entry:
     """The evidence of all decisions that one origin made in one incarnation; signed by it alone.
 
-    Entries are held by the ten thousand, so the sums of the arms are packed: (arms, coordinates).
+    Entries are held by the ten thousand, so the sums of the arms are packed: (arms, coordinates),
+    and those that are held share their origin's certificate, the beginning of its signatures.
     A base (incarnation 0) has the closed sums of the incarnations that it covers.
     """
 
@@ -44,6 +46,7 @@ class Entry:
     epoch: int = 0  # 0: none
     covers: tuple[int, ...] = ()  # of a base: the incarnations that it stands for
     signature: bytes = b""
+    certificate: bytes = b""  # cut off the signature; empty in messages, where it is whole
 
     @classmethod
     def from_ledger(
@@ -70,6 +73,11 @@ class Entry:
         """The entry as a digest lists it."""
         return self.origin, self.incarnation, *self.version
 
+    @property
+    def whole_signature(self) -> bytes:
+        """The signature as its origin made it, wherever it was cut."""
+        return self.certificate + self.signature
+
     def ledger(self) -> Ledger:
         """Unpack the sums by arm."""
         numbers = struct.unpack(f"<{len(self.numbers) // 8}q", self.numbers)
@@ -83,7 +91,7 @@ class Entry:
     def size(self) -> int:
         """The most bytes it takes on the wire."""
         names = sum(10 + wire_size(name) for name in (self.origin, *self.arms))
-        return 300 + names + len(self.numbers) + len(self.signature) + 9 * len(self.covers)
+        return 300 + names + len(self.numbers) + len(self.whole_signature) + 9 * len(self.covers)
 
 
 def signed_bytes(fingerprint: str, entry: Entry, network: str = "") -> bytes:

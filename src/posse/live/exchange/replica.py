@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from posse.live.exchange.messages import BASE, NO_VERSION, Entry, Key, Version
+from posse.live.exchange.messages import BASE, NO_VERSION, PROOF, Entry, Key, Version
 from posse.live.ledger import Ledger, Rows, add_row, minus, negative
 
 PREFIX = "entry "  # of the names of durable parts
@@ -85,7 +85,7 @@ class Replica:
         if incarnation == BASE:
             self._covered[origin] = frozenset(entry.covers if entry else ())
         if entry is not None:
-            self.entries[key] = self._share_texts(entry)
+            self.entries[key] = self._share_parts(entry)
             if old is None:
                 incarnations.append(incarnation)
                 self._order = None
@@ -106,12 +106,25 @@ class Replica:
         if new is not None:
             self.add(new.ledger(), new.epoch)
 
-    def _share_texts(self, entry: Entry) -> Entry:
-        """Let entries share the tuple of their arms, and the name of their origin."""
+    def _share_parts(self, entry: Entry) -> Entry:
+        """Let entries share the tuple of their arms, and the name and certificate of an origin."""
         if len(self._arms) > MOST_SHARED_ARMS:  # of liars, whose arms are all different
             self._arms.clear()
         arms = self._arms.setdefault(entry.arms, entry.arms)
-        return replace(entry, arms=arms, origin=sys.intern(entry.origin))
+        origin = sys.intern(entry.origin)
+        signature = entry.whole_signature
+        certificate = signature[:-PROOF]
+        # of one other entry only: there may be thousands, and certificates are rarely renewed
+        for number in self.incarnations[origin][-1:]:
+            if self.entries[origin, number].certificate == certificate:
+                certificate = self.entries[origin, number].certificate
+        return replace(
+            entry,
+            arms=arms,
+            origin=origin,
+            signature=signature[-PROOF:],
+            certificate=certificate,
+        )
 
     def count(self, arm: str, values: Sequence[int], epoch: int) -> None:
         """Add own evidence to the sum before its entry is written; every reward comes here."""
@@ -166,7 +179,7 @@ def encode_entry(entry: Entry | None) -> list[Any] | None:
     rows = [list(row) for row in entry.ledger().values()]
     return [
         *(entry.origin, entry.incarnation, list(entry.version), entry.epoch),
-        *(list(entry.covers), list(entry.arms), rows, entry.signature.hex()),
+        *(list(entry.covers), list(entry.arms), rows, entry.whole_signature.hex()),
     ]
 
 
