@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from simulation.campaign import describe_failure, run_campaign
-from simulation.fading import fading_plan_of
+from simulation.campaign import describe_failure, make_plan, run_campaign
 from simulation.schedule import plan_of
 from simulation.verdict import run_plan
 
@@ -32,7 +31,6 @@ def main() -> int:
     parser.add_argument("--exchange", choices=("origins", "flows"), help="only this one")
     parser.add_argument("--processes", type=int, help="how many; all cores if not given")
     parser.add_argument("--failures", type=int, default=5, help="stop after so many")
-    parser.add_argument("--fading", action="store_true", help="with a half-life, and epochs")
     parser.add_argument("--mutations", type=int, help="so many schedules without each rule")
     arguments = parser.parse_args()
     exchanges = (arguments.exchange,) if arguments.exchange else ("origins", "flows")
@@ -46,9 +44,7 @@ def main() -> int:
     if arguments.seed is not None:
         failed = 0
         for exchange in exchanges:
-            plan = plan_of(arguments.seed, exchange)
-            if arguments.fading:
-                plan = fading_plan_of(arguments.seed, exchange)
+            plan = make_plan(arguments.seed, exchange)
             if run_plan(plan) is None:
                 print(
                     f"seed {arguments.seed}, {exchange}: {len(plan.steps)} steps, all promises kept"
@@ -58,8 +54,7 @@ def main() -> int:
                 failed += 1
         return min(1, failed)
     seeds = range(arguments.first, arguments.first + arguments.schedules)
-    options = arguments.processes, arguments.failures, arguments.fading
-    return min(1, run_campaign(seeds, exchanges, *options))
+    return min(1, run_campaign(seeds, exchanges, arguments.processes, arguments.failures))
 
 
 if __name__ == "__main__":
