@@ -5,6 +5,7 @@ Every second bit stays free, so a reward that counts twice shows as a bit that n
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from operator import add
@@ -91,14 +92,15 @@ def add_cells(
     return total
 
 
-def marks_in(experiment: str, arm: str, sums: Sums) -> set[Mark]:
+@functools.lru_cache(10_000)
+def marks_in(experiment: str, arm: str, sums: Sums) -> frozenset[Mark]:
     """The rewards that a decision has added."""
     bits = (bit_of(sums[0] / PER_UNIT), CLOSED + bit_of(sums[1] / PER_UNIT))
-    return {
+    return frozenset(
         (experiment, arm, bit)
         for bit in bits
         if 0 <= bit % CLOSED < MOST_BITS and bit % CLOSED != CONTEXT_BITS
-    }
+    )
 
 
 def drop_signs(ledger: Mapping[str, Sequence[int]], closed: bool) -> dict[str, Sums]:
@@ -125,19 +127,22 @@ def _count_sums(row: Sequence[int]) -> int:
 
 def marks_of(experiment: str, ledger: Mapping[str, Sums], bits: int) -> frozenset[Mark]:
     """Which rewards are in the sums of a ledger, and which of them are final."""
+    return frozenset().union(*(_marks_of_arm(experiment, *row, bits) for row in ledger.items()))
+
+
+@functools.lru_cache(10_000)  # all agents hold the same sums for many steps
+def _marks_of_arm(experiment: str, arm: str, row: Sums, bits: int) -> frozenset[Mark]:
+    power, closed, closed_count, count = row
     marks: set[Mark] = set()
-    for arm, (power, closed, closed_count, count) in ledger.items():
-        for total, pulls, offset in ((power, count, 0), (closed, closed_count, CLOSED)):
-            if total < 0 or pulls % PER_UNIT:
-                raise ImpossibleSum(f"{experiment}/{arm} is no sum of rewards: {ledger[arm]}")
-            present = [bit for bit in range(bits) if total >> bit & 1]
-            if any(bit % STEP for bit in present):
-                raise ImpossibleSum(f"{experiment}/{arm} counts a reward twice: {ledger[arm]}")
-            if len(present) + (total >> bits) > pulls // PER_UNIT:
-                raise ImpossibleSum(
-                    f"{experiment}/{arm} has {pulls / PER_UNIT} pulls for {present}"
-                )
-            marks.update((experiment, arm, bit + offset) for bit in present)
-        if closed_count > count or closed & ~power & (1 << bits) - 1:
-            raise ImpossibleSum(f"{experiment}/{arm} has more closed than counted: {ledger[arm]}")
+    for total, pulls, offset in ((power, count, 0), (closed, closed_count, CLOSED)):
+        if total < 0 or pulls % PER_UNIT:
+            raise ImpossibleSum(f"{experiment}/{arm} is no sum of rewards: {row}")
+        present = [bit for bit in range(bits) if total >> bit & 1]
+        if any(bit % STEP for bit in present):
+            raise ImpossibleSum(f"{experiment}/{arm} counts a reward twice: {row}")
+        if len(present) + (total >> bits) > pulls // PER_UNIT:
+            raise ImpossibleSum(f"{experiment}/{arm} has {pulls / PER_UNIT} pulls for {present}")
+        marks.update((experiment, arm, bit + offset) for bit in present)
+    if closed_count > count or closed & ~power & (1 << bits) - 1:
+        raise ImpossibleSum(f"{experiment}/{arm} has more closed than counted: {row}")
     return frozenset(marks)
