@@ -226,8 +226,11 @@ def install_disks() -> None:
         evidence.PowerSums._check_statistic = lambda self: None  # type: ignore[method-assign]
         _real_connect = schema.open_connection
         schema.open_connection = open_connection
-        # an agent makes one codec, a simulation one for every process
-        vars(wire)["get_type_hints"] = functools.cache(vars(wire)["get_type_hints"])
+        # an agent makes one codec and one policy, a simulation some for every process
+        for module, name in (
+            (wire, "get_type_hints"), (wire, "_may_hold_floats"), (action_selection, "_takes_race"),
+        ):  # fmt: skip
+            setattr(module, name, functools.cache(getattr(module, name)))
 
 
 _real_connect: Callable[..., sqlite3.Connection]
