@@ -11,7 +11,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from posse.live.agent.agent import Agent
 from posse.live.exchange import (
     Origins,
     compaction,
@@ -59,7 +58,6 @@ _after = keeper.ParticipantState.after_commit
 _run = file.StoreFile.run_in_commit
 _reward = Store.add_reward
 _receive = LiveExperiment.receive
-_receive_agent = Agent.receive
 _advance = flows.Flows._advance_record
 _examine = message_validation.Examiner.examine
 _begin = writer.Writer.__init__
@@ -121,16 +119,19 @@ def _acknowledge_failed(self: Any, decision_id: str, reward: float, time: float)
         return RewardOutcome.NEW
 
 
-def _note_answers(self: Any, peer: str, message: Any, now: float) -> Any:
-    self.said = _receive_agent(self, peer, message, now)
-    return self.said
+def _note_answers(receive: Callable[..., Any]) -> Callable[..., Any]:
+    def receive_and_note(self: Any, peer: str, message: Any, now: float) -> Any:
+        self.said = receive(self, peer, message, now)
+        return self.said
+
+    return receive_and_note
 
 
 def _send_anyway(self: Any, peer: str, message: Any, now: float) -> Any:
     try:
         return _receive(self, peer, message, now)
     except StoreError:
-        return getattr(self.agent, "said", [])
+        return getattr(self.agent.exchange, "said", [])
 
 
 def _cancel_row_only(self: EvidenceParticipant, decision: Any) -> Any:
@@ -151,7 +152,7 @@ def _count_again(self: Any, decision_id: str, reward: float, time: float) -> Rew
     if outcome is RewardOutcome.REPEATED:
         with self.transaction():
             decision = self.find_decision(decision_id)
-            self.participant_state.settle_reward(decision)
+            self.participant_state.change_participant().settle(decision)
     return outcome
 
 
@@ -226,7 +227,7 @@ RULES: dict[str, list[Patch]] = {
     "store: a reward counts once": [(Store, "add_reward", _count_again)],
     "store: a reward waits for the disk": [(file.StoreFile, "run_in_commit", _run_lazily)],
     "store: what is superseded no longer counts": [
-        (keeper.ParticipantState, "is_superseded", lambda self, decision: False),
+        (EvidenceParticipant, "is_superseded", lambda self, decision: False),
     ],
     "store: what is cancelled is taken back": [(EvidenceParticipant, "cancel", _cancel_row_only)],
     "store: what is not shown does not count": [(EvidenceParticipant, "begin", _begin_shown)],
@@ -243,7 +244,8 @@ RULES: dict[str, list[Patch]] = {
     ],
     "node: nothing is sent before its commit": [
         (LiveExperiment, "receive", _send_anyway),
-        (Agent, "receive", _note_answers),
+        (Origins, "receive", _note_answers(Origins.receive)),
+        (flows.Flows, "receive", _note_answers(flows.Flows.receive)),
     ],
     "node: a neighbour has a budget": [
         (inbox.Inbox, "admit_message", lambda self, peer, size: True)

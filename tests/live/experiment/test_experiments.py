@@ -100,7 +100,7 @@ def test_a_fault_in_one_experiment_leaves_the_others_exact(several, monkeypatch,
         raise RuntimeError("a mistake of ours")
 
     monkeypatch.setattr(bad.agent, "tick", broken)
-    monkeypatch.setattr(bad.agent, "receive", broken)
+    monkeypatch.setattr(bad.agent.exchange, "receive", broken)
     monkeypatch.setattr(bad.agent, "learn", broken)
     for _ in range(5):
         w.visit("a", "banner")

@@ -7,31 +7,11 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from posse.live.store import DecisionRecord
+from posse.live.store import DecisionRecord, Participant
 
 
-class Heard:
+class Heard(Participant):
     """A participant for which a reward counts whole when it is heard."""
-
-    counting = False
-
-    def is_superseded(self, decision: DecisionRecord) -> bool:
-        return False
-
-    def begin(self, decision: DecisionRecord) -> DecisionRecord:
-        return decision
-
-    def activate(self, decision: DecisionRecord) -> DecisionRecord:
-        return replace(decision, inactive=False)
-
-    def cancel(self, decision: DecisionRecord) -> DecisionRecord:
-        return decision
-
-    def check_reward(self, reward: float) -> None:
-        pass
-
-    def is_window_over(self, decision: DecisionRecord, time: float) -> bool:
-        return False
 
     def measure(self, decision: DecisionRecord, metrics: Mapping[str, float]) -> None:
         raise AssertionError
@@ -50,7 +30,7 @@ class Heard:
         raise AssertionError
 
 
-class Rules:
+class Rules(Participant):
     """A participant by the rules of silence that writes down what it does, a part an arm.
 
     assumed: the reward that decisions count with from the start, if they do; waits: whether other
@@ -89,12 +69,6 @@ class Rules:
         if decision.assumed is not None:
             self.note(decision, "cancel", decision.assumed)
         return replace(decision, assumed=None)
-
-    def check_reward(self, reward: float) -> None:
-        pass
-
-    def is_window_over(self, decision: DecisionRecord, time: float) -> bool:
-        return False
 
     def measure(self, decision: DecisionRecord, metrics: Mapping[str, float]) -> None:
         raise AssertionError

@@ -26,16 +26,11 @@ from tests.live.store.conftest import FINGERPRINT
 # whole.
 AGENT = """
 import os, secrets, sys, threading
-from posse.live.store import DecisionRecord, Store
+from posse.live.store import DecisionRecord, Participant, Store
 
-class Total:
+class Total(Participant):
     total = 0.0
     count = 0
-    counting = False
-    def is_superseded(self, decision):
-        return False
-    def begin(self, decision):
-        return decision
     def settle(self, decision):
         self.total += decision.reward
         self.count += 1
@@ -43,8 +38,6 @@ class Total:
     def state(self):
         return {"total": self.total, "count": self.count}
     changes = state
-    def commit(self):
-        pass
     def restore(self, state):
         self.total, self.count = state["total"], state["count"]
 

@@ -398,4 +398,4 @@ class LiveExperiment(DecisionBook):
         # requests nor writes wait for them.
         message = self.agent.exchange.examine(message)
         with self.store.transaction(), self._lock:
-            return self.agent.receive(peer, message, now)
+            return self.agent.exchange.receive(peer, message, now)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from posse.live.agent import Agent, ExpansionPoint
-from posse.live.store import DecisionRecord
+from posse.live.store import DecisionRecord, Participant
 from posse.randomness import FloatArray
 
 # seconds: what ends a bucket, from a window nearly long enough to one of the wrong order
@@ -95,7 +95,7 @@ class RewardWindow:
         return f"a decision counts when its window of {self.window:g} s closes, because {why}"
 
 
-class EvidenceParticipant:
+class EvidenceParticipant(Participant):
     """An agent's evidence as a participant of the store's transactions.
 
     counted: the number of decisions ever counted into it: a counter of its own, written in the
@@ -122,6 +122,9 @@ class EvidenceParticipant:
 
     def is_superseded(self, decision: DecisionRecord) -> bool:
         """Whether an open decision no longer counts: another copy of this agent has it."""
+        # A store restored from an older copy may have had another future: its open decisions may
+        # have been settled and sent to neighbours there. Counting them again would count them
+        # twice.
         return self._agent.exchange.is_superseded(decision.incarnation)
 
     def begin(self, decision: DecisionRecord) -> DecisionRecord:

@@ -25,3 +25,4 @@ from posse.live.store.timeline import MAX_EVENTS as MAX_EVENTS
 from posse.live.store.timeline import Event as Event
 from posse.live.store.timeline import HistoryPoint as HistoryPoint
 from posse.live.store.timeline import list_names as list_names
+from posse.live.store.transactions import Participant as Participant

@@ -136,11 +136,11 @@ class DecisionTable:
     """The decisions of one experiment; its participant follows every change of them."""
 
     def __init__(
-        self, connection: sqlite3.Connection, experiment: int, participant: ParticipantState
+        self, connection: sqlite3.Connection, experiment: int, state: ParticipantState
     ) -> None:
         self._connection = connection
         self._experiment = experiment
-        self._participant = participant
+        self._state = state
 
     def insert_decisions(
         self, decisions: Sequence[DecisionRecord]
@@ -150,14 +150,14 @@ class DecisionTable:
         stored = []
         # a decision that counts from the start must be new before it is counted: otherwise a
         # repeated id (deduplication) would be counted twice
-        counting = self._participant.counting
+        counting = self._state.participant.counting
         rows = self._find_decisions([d.id for d in decisions]) if counting else {}
         existing = {id: decision for id, (_, decision) in rows.items()}
         for requested in decisions:
             if requested.id in existing:
                 stored.append((existing[requested.id], False))
                 continue
-            d = self._participant.begin_decision(requested)
+            d = self._state.change_participant().begin(requested)
             row = (
                 *(self._experiment, d.id, d.arm, float(d.probability), float(d.time)),
                 *(d.assumed, d.incarnation, d.allowed, d.probabilities, d.context, d.log_odds),
@@ -176,6 +176,7 @@ class DecisionTable:
     ) -> list[RewardOutcome | ValueError]:
         """Settle decisions with their rewards, within the open transaction."""
         rows = self._find_decisions([item[0] for item in items if not isinstance(item, ValueError)])
+        participant = self._state.participant
         # The participant (memory) changes first and the rows follow in `finally`: both are in the
         # same transaction, which restores both if it fails.
         outcomes: list[RewardOutcome | ValueError] = []
@@ -189,7 +190,7 @@ class DecisionTable:
                 row_and_decision = rows.get(id)
                 if row_and_decision is None:
                     outcomes.append(_unknown_error(id))
-                elif row_and_decision[1].closed is None and self._participant.is_superseded(
+                elif row_and_decision[1].closed is None and participant.is_superseded(
                     row_and_decision[1]
                 ):  # also if it was rewarded before neighbours were heard
                     outcomes.append(_superseded_error(row_and_decision[1], reward))
@@ -199,15 +200,15 @@ class DecisionTable:
                     row, decision = row_and_decision
                     try:
                         if decision.inactive:  # a reward shows that its arm was played
-                            self._participant.check_reward(reward)
+                            participant.check_reward(reward)
                             decision = self._activate(row, decision)
                         now = copy_decision(decision, reward=reward, settled=time)
-                        closed = time if self._participant.settle_reward(now) else None
+                        final = self._state.change_participant().settle(now)
                     except ValueError as refused:
                         outcomes.append(refused)
                         continue
                     rows[id] = row, now
-                    settled.append((reward, time, closed, row))
+                    settled.append((reward, time, time if final else None, row))
                     outcomes.append(RewardOutcome.NEW)
         finally:  # rewards that the participant accepted are written, whatever happens
             if settled:
@@ -233,7 +234,7 @@ class DecisionTable:
                 outcomes.append(_unknown_error(id))
                 continue
             row, decision = rows[id]
-            superseded = decision.closed is None and self._participant.is_superseded(decision)
+            superseded = decision.closed is None and self._state.participant.is_superseded(decision)
             if problem := _find_transition_problem(transition, decision, superseded):
                 outcomes.append(problem)
                 continue
@@ -268,7 +269,7 @@ class DecisionTable:
             if fresh:
                 if decision.inactive:  # a measurement shows that its arm was played
                     decision = self._activate(row, decision)
-                self._participant.measure_decision(decision, fresh)
+                self._state.change_participant().measure(decision, fresh)
                 encoded = json.dumps(before | fresh)
                 self._connection.execute(MEASURE, (encoded, row))
                 rows[id] = row, replace(decision, metrics=encoded)
@@ -292,9 +293,9 @@ class DecisionTable:
             return None
         if decision.cancelled:
             return Conflict(f"{name} was cancelled: its metrics are refused")
-        if decision.silent or self._participant.is_window_over(decision, time):
+        if decision.silent or self._state.participant.is_window_over(decision, time):
             return Conflict(f"the reward window of {name} has closed: its metrics are too late")
-        if self._participant.is_superseded(decision):
+        if self._state.participant.is_superseded(decision):
             return Conflict(SUPERSEDED.format(decision.id) + "its metrics are refused")
         return None
 
@@ -314,22 +315,22 @@ class DecisionTable:
             raise _unknown_error(id)
         row, decision = rows[id]
         if decision.closed is None:
-            if self._participant.is_superseded(decision):
-                self._participant.discard_decision(decision)
+            if self._state.participant.is_superseded(decision):
+                self._state.change_participant().discard(decision)
             elif decision.settled is None:
-                self._participant.cancel_decision(decision)
-            else:
-                self._participant.close_decision(decision)
+                self._state.change_participant().cancel(decision)
+            elif decision.reward is not None:
+                self._state.change_participant().close(decision)
         self._connection.execute("DELETE FROM decision WHERE number = ?", (row,))
         return [ErasedRow(decision.id, decision.context)]
 
     def _activate(self, row: int, decision: DecisionRecord) -> DecisionRecord:
-        active = self._participant.activate_decision(decision)
+        active = self._state.change_participant().activate(decision)
         self._connection.execute(ACTIVATE, (active.assumed, active.log_odds, row))
         return active
 
     def _cancel(self, row: int, decision: DecisionRecord, time: float) -> DecisionRecord:
-        taken_back = self._participant.cancel_decision(decision)
+        taken_back = self._state.change_participant().cancel(decision)
         self._connection.execute(CANCEL, (time, time, row))
         return replace(taken_back, cancelled=True, settled=time, silent=True, closed=time)
 
@@ -346,16 +347,16 @@ class DecisionTable:
         rows = self._connection.execute(OPEN + condition, (self._experiment, *values)).fetchall()
         for row, *columns in rows:
             decision = decode_row(columns)
-            superseded = self._participant.is_superseded(decision)
+            superseded = self._state.participant.is_superseded(decision)
             if decision.settled is None:
                 reward = default if decision.assumed is None else decision.assumed
                 if superseded or decision.inactive:
                     reward = None
                 decision = replace(decision, reward=reward, settled=now, silent=True)
             if superseded:
-                self._participant.discard_decision(decision)
-            else:
-                self._participant.close_decision(decision)
+                self._state.change_participant().discard(decision)
+            elif decision.reward is not None:
+                self._state.change_participant().close(decision)
             d = decision
             self._connection.execute(CLOSE, (d.reward, d.settled, d.silent, now, superseded, row))
         return len(rows)

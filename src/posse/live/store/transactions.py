@@ -6,41 +6,51 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from posse.live.store.records import DecisionRecord
 
 
-class Participant(Protocol):
-    """A participant of commits: an experiment's evidence in memory, in step with its rewards."""
+class Participant:
+    """Follows the decisions and rewards of an experiment in memory, in step with the commits.
+
+    Each method says what a subclass may do, and does what a store without an experiment needs.
+    """
 
     @property
     def counting(self) -> bool:
         """Whether decisions count from the start: `begin` then changes evidence."""
+        return False
 
     def is_superseded(self, decision: DecisionRecord) -> bool:
         """Whether an open decision no longer counts: another copy of this agent has it."""
+        return False
 
     def begin(self, decision: DecisionRecord) -> DecisionRecord:
         """Count a new decision, if they count from the start; add `incarnation`, `assumed`."""
+        return decision
 
     def activate(self, decision: DecisionRecord) -> DecisionRecord:
         """Count an inactive decision from now on, if decisions count from the start."""
+        return replace(decision, inactive=False)
 
     def cancel(self, decision: DecisionRecord) -> DecisionRecord:
         """Take back what a decision without a reward has counted."""
+        return decision
 
     def check_reward(self, reward: float) -> None:
         """Raise if no decision can have this reward."""
 
     def is_window_over(self, decision: DecisionRecord, time: float) -> bool:
         """Whether the reward window of a decision has ended."""
+        return False
 
     def measure(self, decision: DecisionRecord, metrics: Mapping[str, float]) -> None:
         """Add metrics of a decision."""
 
     def settle(self, decision: DecisionRecord) -> bool:
         """Add a reward, or raise with nothing changed; return whether that is final."""
+        return True
 
     def close(self, decision: DecisionRecord) -> None:
         """Make the evidence of a decision final, with its reward, or raise with nothing changed."""
@@ -50,9 +60,11 @@ class Participant(Protocol):
 
     def state(self) -> dict[str, Any]:
         """Return the whole durable state, in parts that JSON can represent."""
+        return {}
 
     def changes(self) -> dict[str, Any]:
         """Return the parts changed since this, `state` or `restore` was called; None: deleted."""
+        return {}
 
     def commit(self) -> None:
         """Note that all changes so far are on disk."""
@@ -64,13 +76,16 @@ class Participant(Protocol):
         """Restore the state on disk at a start."""
 
 
+NO_PARTICIPANT = Participant()
+
+
 class ParticipantState:
     """Synchronises the participant of one experiment, if there is one, with the commits."""
 
     def __init__(self, connection: sqlite3.Connection, experiment: int) -> None:
         self._connection = connection
         self._experiment = experiment
-        self._participant: Participant | None = None
+        self.participant = NO_PARTICIPANT  # to ask it; to change it, `change_participant`
         self.dirty = False  # asked for changes at the next commit
         self._changed = False  # it may have changed since the last commit
 
@@ -81,7 +96,13 @@ class ParticipantState:
         """
         parts = participant.changes() if resumed else participant.state()
         self.write_parts(encode_parts(parts))
-        self._participant = participant
+        self.participant = participant
+
+    def change_participant(self) -> Participant:
+        """Return the participant to change it: it is asked for changes at the next commit."""
+        if self.participant is not NO_PARTICIPANT:
+            self.dirty = self._changed = True
+        return self.participant
 
     def mark_dirty(self) -> None:
         """Ask the participant for changes at the next commit."""
@@ -90,78 +111,6 @@ class ParticipantState:
     def expect_changes(self) -> None:
         """Expect changes of the participant before the next commit."""
         self.dirty = self._changed = True
-
-    @property
-    def counting(self) -> bool:
-        """Whether the participant counts decisions from the start."""
-        return self._participant is not None and self._participant.counting
-
-    def begin_decision(self, decision: DecisionRecord) -> DecisionRecord:
-        """Pass a new decision to the participant; return it as it is to be stored."""
-        if self._participant is None:
-            return decision
-        self.dirty = self._changed = True
-        return self._participant.begin(decision)
-
-    def activate_decision(self, decision: DecisionRecord) -> DecisionRecord:
-        """Pass an inactive decision that was shown to the participant; return it as it is now."""
-        if self._participant is None:
-            return replace(decision, inactive=False)
-        self.dirty = self._changed = True
-        return self._participant.activate(decision)
-
-    def cancel_decision(self, decision: DecisionRecord) -> DecisionRecord:
-        """Pass a decision that was not shown to the participant; return it as it is now."""
-        if self._participant is None:
-            return decision
-        self.dirty = self._changed = True
-        return self._participant.cancel(decision)
-
-    def check_reward(self, reward: float) -> None:
-        """Raise if the participant would refuse this reward."""
-        if self._participant is not None:
-            self._participant.check_reward(reward)
-
-    def is_window_over(self, decision: DecisionRecord, time: float) -> bool:
-        """Whether the reward window of a decision has ended."""
-        return self._participant is not None and self._participant.is_window_over(decision, time)
-
-    def measure_decision(self, decision: DecisionRecord, metrics: Mapping[str, float]) -> None:
-        """Pass metrics of a decision to the participant."""
-        if self._participant is not None:
-            self.dirty = self._changed = True
-            self._participant.measure(decision, metrics)
-
-    def settle_reward(self, decision: DecisionRecord) -> bool:
-        """Pass a reward to the participant, which may refuse it; return whether it is final."""
-        if self._participant is None:
-            return True
-        self.dirty = self._changed = True
-        return self._participant.settle(decision)
-
-    def close_decision(self, decision: DecisionRecord) -> None:
-        """Pass a final decision to the participant, if it is evidence."""
-        if self._participant is not None and decision.reward is not None:
-            self.dirty = self._changed = True
-            self._participant.close(decision)
-
-    def discard_decision(self, decision: DecisionRecord) -> None:
-        """Tell the participant of a superseded decision that is closed without evidence."""
-        if self._participant is not None:
-            self.dirty = self._changed = True
-            self._participant.discard(decision)
-
-    def is_superseded(self, decision: DecisionRecord) -> bool:
-        """Whether an open decision no longer counts here."""
-        # A store restored from an older copy may have had another future: its open decisions may
-        # have been settled and sent to neighbours there. Counting them again would count them
-        # twice.
-        return self._participant is not None and self._participant.is_superseded(decision)
-
-    def read_parts(self) -> list[tuple[str, str]]:
-        """Read all parts of the experiment's exchange state, within the open transaction."""
-        query = "SELECT part, value FROM exchange WHERE experiment = ?"
-        return self._connection.execute(query, (self._experiment,)).fetchall()
 
     def write_parts(self, parts: Mapping[str, str | None]) -> None:
         """Write parts of the exchange state into the open transaction; None deletes."""
@@ -180,25 +129,22 @@ class ParticipantState:
 
     def before_commit(self) -> None:
         """Add the changes of the participant to the commit."""
-        if self._participant is not None:
-            # Only changed parts are written: the state grows with the number of agents, and a
-            # commit should cost as much as its rewards.
-            changes = self._participant.changes()
-            # Noted first: if the disk is full, what was asked for must be rolled back.
-            self._changed |= bool(changes)
-            self.write_parts(encode_parts(changes))
+        # Only changed parts are written: the state grows with the number of agents, and a commit
+        # should cost as much as its rewards.
+        changes = self.participant.changes()
+        # Noted first: if the disk is full, what was asked for must be rolled back.
+        self._changed |= bool(changes)
+        self.write_parts(encode_parts(changes))
 
     def after_commit(self, committed: bool) -> None:
         """Tell the participant whether its changes are on disk, or never will be."""
         self.dirty = False
         changed = self._changed
         self._changed = False
-        if self._participant is None:
-            return
         if committed:
-            self._participant.commit()
-        elif changed or self._participant.changes():
-            self._participant.rollback()
+            self.participant.commit()
+        elif changed or self.participant.changes():
+            self.participant.rollback()
 
 
 class ParticipantStates:
