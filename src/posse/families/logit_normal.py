@@ -79,7 +79,8 @@ class LogitNormal(OptionalMethods):
         scores, weights = hermite_nodes()
         shift, precision = belief[..., None]
         values = expit(shift / precision + scores / np.sqrt(precision))
-        return np.asarray(values**power @ weights)
+        # not by BLAS, whose rounding depends on the place of an agent: equal beliefs must tie
+        return np.asarray((values**power * weights).sum(axis=-1))
 
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """The probability of normal log-odds."""
