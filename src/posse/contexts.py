@@ -363,7 +363,8 @@ class Contexts:
         uniforms = _draw_uniforms(generator, n_uniforms, size)
         # Numbers, which are drawn alike, all at once: one by one they took a tenth of a simulation.
         if fields and all(type(field) is Number and not field.optional for field in fields):
-            x[..., 1:] = np.moveaxis(fields[0].draw(uniforms)[..., 0], 0, -1)
+            columns = fields[0].draw(uniforms)[..., 0]  # (d - 1, R, N)
+            x[..., 1:] = columns.transpose(*range(1, columns.ndim), 0)
             return x
         remaining = iter(uniforms)
         end = 1
@@ -390,7 +391,7 @@ def _draw_uniforms(generator: Randomness, n_arrays: int, size: tuple[int, ...]) 
         return generator.random((n_arrays, *size))
     # every run has a stream of its own, so the arrays of a run follow each other
     uniforms = np.asarray(generator.random((size[0], n_arrays, *size[1:])))
-    return np.moveaxis(uniforms, 1, 0)
+    return uniforms.swapaxes(0, 1)
 
 
 def _validate_field_name(name: Any) -> str:

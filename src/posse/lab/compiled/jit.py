@@ -66,6 +66,9 @@ CHUNK = 8
 # Numbers in a vector of this processor, for loops that are padded to whole vectors.
 LANES = 8 if get_host_cpu_features().get("avx512f") else 4
 
+# Systems that `subtract_row` eliminates side by side: vectors that do not wait for each other.
+PACK = 32
+
 KERNELS: dict[str, Kernel] = {}  # all kernels, by name
 
 
@@ -204,3 +207,55 @@ def add_chunk(
 
     arguments = (out, target, state, j, rows, weights, n, a, b, c, p, q, r)
     return types.void(*arguments), generate
+
+
+def _locate_pack(builder: Any, numbers: Any, at: Any) -> Any:
+    """Return a pointer to the vector of PACK numbers from `at` on."""
+    vector = ir.VectorType(ir.DoubleType(), PACK)
+    return builder.bitcast(builder.gep(numbers, [at]), vector.as_pointer())
+
+
+@intrinsic
+def copy_pack(typing_context: Any, to: Any, target: Any, numbers: Any, first: Any) -> Any:
+    """to[target + i] = numbers[first + i], for i < PACK."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        out, source = (
+            context.make_array(signature.args[i])(context, builder, arguments[i]).data
+            for i in (0, 2)
+        )
+        pack = builder.load(_locate_pack(builder, source, arguments[3]), align=8)
+        builder.store(pack, _locate_pack(builder, out, arguments[1]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(to, target, numbers, first), generate
+
+
+@intrinsic
+def subtract_row(
+    typing_context: Any, rows: Any, target: Any, source: Any, pivot: Any, n: Any
+) -> Any:
+    """rows[target + i] -= rows[source + i % PACK] / rows[pivot + i % PACK] rows[source + i], i < n.
+
+    n: a multiple of PACK. As vectors: a loop would first check that the two rows do not overlap,
+    which takes longer than such short rows.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        numbers = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        target, source, pivot, n = arguments[1:]
+
+        def load(at: Any) -> Any:
+            return builder.load(_locate_pack(builder, numbers, at), align=8)
+
+        factor = builder.fdiv(load(source), load(pivot))
+        span = ir.Constant(word, 0), n, ir.Constant(word, PACK)
+        with cgutils.for_range_slice(builder, *span) as (i, _):
+            to = builder.add(target, i)
+            product = builder.fmul(factor, load(builder.add(source, i)))
+            difference = builder.fsub(load(to), product)
+            builder.store(difference, _locate_pack(builder, numbers, to), align=8)
+        return context.get_dummy_value()
+
+    return types.void(rows, target, source, pivot, n), generate

@@ -15,6 +15,18 @@ from posse.families import clip_means
 from posse.lab.simulation import Simulation, in_played_order
 from posse.randomness import FloatArray, Streams, UniformStreams, create_generator
 
+# Up to so many arms, the best ones of all agents are found arm by arm.
+_FEW_ARMS = 32
+
+
+def _compute_gaps(means: FloatArray) -> FloatArray:
+    """Return how far each mean is below that of the best arm: (..., K) -> (..., K)."""
+    if means.shape[-1] > _FEW_ARMS:
+        return np.asarray(means.max(axis=-1, keepdims=True) - means)
+    # NumPy takes 30 ns for each of many short rows
+    best = np.maximum.reduce(means.transpose(-1, *range(means.ndim - 1)).copy(), axis=0)
+    return np.asarray(best[..., None] - means)
+
 
 class World:
     """The true means of some runs, with arms in the order in which they are played.
@@ -70,7 +82,7 @@ class World:
         values = self.means
         if self._is_global:  # what an arm is worth to the average agent
             values = np.broadcast_to(values.mean(axis=1, keepdims=True), values.shape)
-        self.gaps = values.max(axis=-1, keepdims=True) - values
+        self.gaps = _compute_gaps(values)
 
 
 class ContextualWorld:
@@ -104,7 +116,7 @@ class ContextualWorld:
         self.contexts = x
         self.contexts.setflags(write=False)  # a user-defined algorithm is given them
         self.means = self._bandit.means(x, self._theta)
-        self.gaps = self.means.max(axis=-1, keepdims=True) - self.means
+        self.gaps = _compute_gaps(self.means)
 
 
 class DatasetWorld:
@@ -128,7 +140,7 @@ class DatasetWorld:
             self.contexts = self._bandit.contexts.values[rows]
             self.contexts.setflags(write=False)  # a user-defined algorithm is given them
         self.means = self._bandit.rewards.values[rows]
-        self.gaps = self.means.max(axis=-1, keepdims=True) - self.means
+        self.gaps = _compute_gaps(self.means)
 
     def pay_rewards(
         self, t: int, arms: NDArray[np.intp], cells: NDArray[np.intp], streams: Streams
@@ -162,7 +174,7 @@ class EnvironmentWorld:
             return
         means = self._bandit.means_at(t, self._shape[1])
         self.means = np.array(np.broadcast_to(means, self._shape))
-        self.gaps = self.means.max(axis=-1, keepdims=True) - self.means
+        self.gaps = _compute_gaps(self.means)
 
     def pay_rewards(
         self, t: int, arms: NDArray[np.intp], cells: NDArray[np.intp], streams: Streams

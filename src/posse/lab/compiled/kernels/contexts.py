@@ -1,6 +1,6 @@
 """Kernels of linear and logistic beliefs: values at contexts, observations and the merge.
 
-NumPy passes over all beliefs once for every entry of the matrices. Here a block of beliefs stays in
+NumPy passes over all beliefs once for every entry of the matrices. Here a pack of beliefs stays in
 the processor's cache from the first pivot to the last. Every number is computed by the operations
 of NumPy and SciPy in their order, so that results are equal to the last bit.
 """
@@ -8,18 +8,36 @@ of NumPy and SciPy in their order, so that results are equal to the last bit.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
+from numba import njit, types
 
 from posse.families import LEAST_VARIANCE
-from posse.lab.compiled.jit import KERNEL, kernel, use_wide_vectors
+from posse.lab.compiled.jit import (
+    KERNEL,
+    PACK,
+    copy_pack,
+    helper,
+    kernel,
+    subtract_row,
+    use_wide_vectors,
+)
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.records import FLOATS, INDICES, TALLY
 
 # Inputs, which the caller may have protected.
 _INPUT = types.Array(types.float64, 1, "C", readonly=True)
-_BLOCK = U64(64)  # beliefs at a time: 64 matrices of 8 features take 32 kB
+_PACK = U64(PACK)  # beliefs at a time
+# Beliefs whose contexts are gathered at a time, a multiple of a pack: vectors that were written
+# number by number just before would be read slowly.
+_BLOCK = U64(64)
 # Agents merged in one stretch, few enough to stay in the cache between two passes over them.
 _STRETCH = U64(64)
+
+
+@njit(_nrt=True, error_model="numpy")
+def _allocate_aligned(n):
+    """Allocate n zeros from a cache line on: a vector across two lines takes twice as long."""
+    numbers = np.zeros(n + U64(8))
+    return numbers[(U64(64) - U64(numbers.ctypes.data) % U64(64)) // U64(8) :]
 
 
 # No fast-math flags: results equal those of NumPy to the last bit.
@@ -29,58 +47,66 @@ _STRETCH = U64(64)
     **{**KERNEL, "_nrt": True},
 )
 def evaluate_at_contexts(belief, contexts, at_context, n_beliefs, n_features, n_arms):
-    """Write shift and precision of x'theta of every belief: (D, n), (d, n / K) -> (2, n), flat."""
+    """Write shift and precision of x'theta of every belief: (D, n), (d, n / K) -> (2, n), flat.
+
+    Elimination in [precision, x, shift] above [x', 0, 0] leaves minus variance and minus mean where
+    the zeros were.
+    """
     use_wide_vectors()
     d = n_features
-    matrix = np.empty(d * d * _BLOCK)  # rows of the precision, each entry for a block of beliefs
-    shift = np.empty(d * _BLOCK)
-    x = np.empty(d * _BLOCK)
-    mean = np.empty(_BLOCK)
-    variance = np.empty(_BLOCK)
-    factor = np.empty(_BLOCK)
-    visit = np.empty(_BLOCK, np.uint64)  # the context of every belief of the block
+    width = d + U64(2)
+    # row by row, each entry for a pack of beliefs
+    matrix = _allocate_aligned((d + U64(1)) * width * _PACK)
+    variance = d * (width + U64(1)) * _PACK
+    mean = variance + _PACK
+    x = _allocate_aligned(d * _BLOCK)  # of every belief of a block
+    visit = np.zeros(_BLOCK, np.uint64)  # the number of its context
     n_visits = n_beliefs // n_arms
-    for start in range(U64(0), n_beliefs, _BLOCK):
-        size = min(_BLOCK, n_beliefs - start)
-        for b in range(size):
-            visit[b] = (start + b) // n_arms
-        # copy the block, since elimination overwrites it
+    for start in range(U64(0), n_beliefs, _PACK):
+        size = min(_PACK, n_beliefs - start)
+        within = start % _BLOCK
+        if not within:
+            for b in range(min(_BLOCK, n_beliefs - start)):
+                visit[b] = (start + b) // n_arms
+            for i in range(d):
+                for b in range(min(_BLOCK, n_beliefs - start)):
+                    x[i * _BLOCK + b] = contexts[i * n_visits + visit[b]]
+        coordinate = start + d * n_beliefs
         for i in range(d):
-            for b in range(size):
-                shift[i * _BLOCK + b] = belief[i * n_beliefs + start + b]
-                x[i * _BLOCK + b] = contexts[i * n_visits + visit[b]]
-        coordinate = d
-        for i in range(d):
-            for j in range(i, d):
-                for b in range(size):
-                    matrix[(i * d + j) * _BLOCK + b] = belief[coordinate * n_beliefs + start + b]
-                coordinate += U64(1)
-        for b in range(size):
-            mean[b] = 0.0
-            variance[b] = 0.0
+            at = i * (width + U64(1)) * _PACK
+            for _ in range(i, d):
+                _copy_pack(matrix, at, belief, coordinate, size)
+                coordinate += n_beliefs
+                at += _PACK
+            copy_pack(matrix, at, x, i * _BLOCK + within)
+            _copy_pack(matrix, at + _PACK, belief, start + i * n_beliefs, size)
+        for b in range(_PACK):
+            matrix[variance + b] = 0.0
+            matrix[mean + b] = 0.0
         for j in range(d):
-            at_j = j * _BLOCK
-            pivot = (j * d + j) * _BLOCK
-            for b in range(size):
-                scaled = x[at_j + b] / matrix[pivot + b]
-                mean[b] += scaled * shift[at_j + b]
-                variance[b] += scaled * x[at_j + b]
-            for i in range(j + U64(1), d):
-                row = (j * d + i) * _BLOCK
-                at_i = i * _BLOCK
-                for b in range(size):
-                    factor[b] = matrix[row + b] / matrix[pivot + b]
-                    shift[at_i + b] -= factor[b] * shift[at_j + b]
-                    x[at_i + b] -= factor[b] * x[at_j + b]
-                for k in range(i, d):
-                    entry = (i * d + k) * _BLOCK
-                    other = (j * d + k) * _BLOCK
-                    for b in range(size):
-                        matrix[entry + b] -= factor[b] * matrix[other + b]
+            pivot = j * (width + U64(1)) * _PACK
+            for i in range(j + U64(1), d + U64(1)):
+                source = pivot + (i - j) * _PACK
+                subtract_row(
+                    matrix, i * (width + U64(1)) * _PACK, source, pivot, (width - i) * _PACK
+                )
         for b in range(size):
-            positive = max(variance[b], LEAST_VARIANCE)
-            at_context[start + b] = mean[b] / positive
-            at_context[n_beliefs + start + b] = 1.0 / positive
+            at_context[start + b] = 0.0 - matrix[mean + b]
+            at_context[n_beliefs + start + b] = 0.0 - matrix[variance + b]
+    for b in range(n_beliefs):
+        positive = max(at_context[n_beliefs + b], LEAST_VARIANCE)
+        at_context[b] /= positive
+        at_context[n_beliefs + b] = 1.0 / positive
+
+
+@helper
+def _copy_pack(to, target, numbers, first, size):
+    """to[target + b] = numbers[first + b], for b < size <= _PACK."""
+    if size == _PACK:
+        copy_pack(to, target, numbers, first)
+    else:
+        for b in range(size):
+            to[target + b] = numbers[first + b]
 
 
 @kernel(types.void(*(_INPUT,) * 3, FLOATS, *(types.uint64,) * 2), **KERNEL)
@@ -135,7 +161,7 @@ def merge_coordinates(
     use_wide_vectors()
     n_agents = U64(len(alike))
     n_arms = n_cells // n_agents
-    updated = np.empty(n_cells)  # of one coordinate and run: it stays in the cache
+    updated = _allocate_aligned(n_cells)  # of one coordinate and run: it stays in the cache
     for layer in range(n_layers):
         first = layer * n_cells
         for j in range(n_cells):
@@ -152,8 +178,10 @@ def merge_coordinates(
             end = offsets[agent + U64(1)]
             start = agent * n_arms
             stop = start + stretch * n_arms
-            for j in range(start, stop):
-                out[first + j] = 0.0
+            fresh = end - e >= 3  # then the first pass writes the sums
+            if not fresh:
+                for j in range(start, stop):
+                    out[first + j] = 0.0
             while e < end:
                 # three links at a time, added in their order: a pass over the rows costs more
                 a = U64(neighbours[e]) * n_arms
@@ -164,9 +192,10 @@ def merge_coordinates(
                     q = weights[e + 1]
                     r = weights[e + 2]
                     for j in range(start, stop):
-                        total = out[first + j] + p * updated[j + a]
+                        total = (0.0 if fresh else out[first + j]) + p * updated[j + a]
                         total += q * updated[j + b]
                         out[first + j] = total + r * updated[j + c]
+                    fresh = False
                     e += 3
                 else:
                     for j in range(start, stop):
