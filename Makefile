@@ -54,7 +54,7 @@ study: $(READY) ## compute the tables of docs/ from long simulations, and write 
 soak: $(READY) ## kill, stop, cut off and flood eight live agents, and fill their disks: 4 minutes
 	$(BIN)/python -m pytest tests/soak --soak-seconds 60
 
-simulate: $(READY) ## run live agents through SCHEDULES=100000 simulated schedules of faults, each from a seed: two hours
+simulate: $(READY) ## run live agents through SCHEDULES=100000 simulated schedules of faults, each from a seed: three hours
 	$(BIN)/python -m simulation --schedules $(SCHEDULES)
 
 lint: $(READY) ## ruff, mypy --strict and the layer rules
