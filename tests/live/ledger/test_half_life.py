@@ -80,6 +80,15 @@ def test_evidence_of_sixty_half_lives_reads_as_nothing():
     assert epochs.read_ledger({940: {"a": (2**60, 2**60)}}) == {}
 
 
+@given(st.permutations(range(4)), st.lists(st.integers(0, 2**60), min_size=4, max_size=4))
+def test_evidence_reads_alike_in_whatever_order_its_epochs_came(order, sums):
+    epochs = Epochs(10.0)
+    epochs.move_to(37.7)  # 3.77 epochs
+    by_epoch = {epoch: {"a": (sums[epoch], 1)} for epoch in range(4)}
+    other = {epoch: by_epoch[epoch] for epoch in order}
+    assert epochs.read_ledger(other) == epochs.read_ledger(by_epoch)
+
+
 def test_a_clock_that_jumps_is_followed_for_one_epoch_and_the_jump_is_counted_once():
     steady, refusals = [0.0], Counter()
     epochs = Epochs(10.0, monotonic=lambda: steady[0], refusals=refusals)

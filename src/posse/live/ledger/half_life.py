@@ -138,9 +138,9 @@ class Epochs:
         if not self.fading:  # exact: all numbers are of epoch 0
             return dict(by_epoch.get(0, {}))
         total: dict[str, list[float]] = {}
-        for epoch, ledger in by_epoch.items():
+        for epoch in sorted(by_epoch):  # always in one order, because rounding depends on it
             factor = self.worth(epoch)
-            for arm, values in ledger.items():
+            for arm, values in by_epoch[epoch].items():
                 row = total.setdefault(arm, [0.0] * len(values))
                 for nth, value in enumerate(values):
                     row[nth] += value * factor
