@@ -135,6 +135,8 @@ class Memory:
 
     def forget_decision(self, key: Key, record: DecisionRecord, bits: int) -> None:
         """A decision is no longer kept; its evidence is."""
+        # whether all of a commit is there must be seen from what is left of it
+        self.turns = [[part for part in parts if part[0] != key] for parts in self.turns]
         place = (key[0], record.arm)
         sums = sums_of_decision(record)
         if key in self.copied or record.incarnation in self.shared:
