@@ -167,8 +167,11 @@ class Compaction:
 def _is_largest(entry: Entry, neighbours: Mapping[str, Neighbour], now: float) -> bool:
     """Whether neighbours that were heard lately hold this version, and none a larger one.
 
-    A larger one would be of another copy of this disk. One that holds less is only behind.
+    A larger one would be of another copy of this disk. One that holds less is only behind. Before
+    all of them have shown what they hold, nobody knows: one may have a base that is not here.
     """
     heard = [n for n in neighbours.values() if n.heard_at is not None and now - n.heard_at <= DAY]
+    if not all(neighbour.answered or neighbour.shown_all for neighbour in heard):
+        return False
     held = [neighbour.holds.get(entry.key, NO_VERSION) for neighbour in heard]
     return bool(held) and max(held) == entry.version
