@@ -99,6 +99,9 @@ CONDITIONS = {
     ),
     "a twin is at work": lambda pair: pair.me.receive("x", message(entry("me", 77)), pair.now),
     "nobody was heard for a day": lambda pair: pair.me.tick(pair.now + DAY + 100.0),
+    "a neighbour has not shown all that it holds": lambda pair: vars(
+        pair.me._neighbours["friend"]
+    ).update(answered=False, shown_all=False),
     "a neighbour holds less": lambda pair: pair.me.receive(
         "friend", message(complete=True), pair.now
     ),
