@@ -21,7 +21,7 @@ version = release = posse.__version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "jupyter_execute"]  # the notebooks as the last build ran them
 default_role = "code"  # docstrings quote code in single backticks
 smartquotes = False  # and strings in double quotes
 
