@@ -123,6 +123,12 @@ class Memory:
                 before = decision.before if decision.doubtful else None
                 self.decisions[key] = replace(decision, flushed=True, before=before)
 
+    def mark_synced(self, experiments: Container[str]) -> None:
+        """A start syncs what it finds of these: no power failure takes an activation back."""
+        for key, decision in self.decisions.items():
+            if decision.before is not None and key[0] in experiments:
+                self.decisions[key] = replace(decision, before=None)
+
     def marks_of_rewards(self, experiments: Container[str]) -> frozenset[Mark]:
         """The rewards of some experiments that were counted here."""
         marks = set(self.forgotten)

@@ -102,7 +102,7 @@ def _check_record(
             return None
         raise Violation(f"{site.name} forgot {decision.record}")
     if record == decision.record:
-        return replace(decision, doubtful=False, before=None)
+        return replace(decision, doubtful=False)
     reverted = site.memory.power_failed or decision.doubtful
     if reverted and decision.before is not None and record == decision.before:
         return replace(decision, record=record, doubtful=False, before=None)

@@ -124,6 +124,7 @@ class World:
                 times += [record.time] if record else []
         site.newest = max([*times, -1e18])
         self.compare_disk(site)
+        site.memory.mark_synced(site.node.experiments)
         return True
 
     def create_node(self, site: Site, settings: AgentSettings) -> Node:
