@@ -75,6 +75,9 @@ MEANS_PER_CALL = 500_000
 # Delays of one call of the driver.
 DELAYS_PER_CALL = 250_000
 
+# Rounds whose levels of the choice are kept: the memory of a long simulation must not grow with T.
+_MOST_LEVELS = 100_000
+
 
 @dataclass
 class BlockState:
@@ -270,7 +273,9 @@ class Engine:
         """
         levels = self._levels.get((t, end))
         if levels is None:
-            levels = self._levels[t, end] = choice_levels(self.simulation, self.plan, t, end)
+            levels = choice_levels(self.simulation, self.plan, t, end)
+            if end <= _MOST_LEVELS:
+                self._levels[t, end] = levels
         return levels
 
     def _find_mass_stride(self) -> int:
