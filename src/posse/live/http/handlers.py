@@ -1,14 +1,15 @@
-"""Handlers of the routes: decisions and rewards, views, and operators' commands."""
+"""Handlers of the routes: views, erasure, and operators' commands.
+
+Decisions and rewards, which share commits, are in request_batches.py.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from msgspec import UNSET
-
-from posse.live.experiment import DecisionRequest, LiveExperiment
+from posse.live.experiment import LiveExperiment
 from posse.live.http.health import get_traffic
 from posse.live.http.metrics import CONTENT_TYPE
 from posse.live.http.metrics import render_metrics as numbers
@@ -16,8 +17,6 @@ from posse.live.http.models import (
     ArmRequest,
     ArmsRequest,
     ContextAnswer,
-    DecisionsAnswer,
-    DecisionsRequest,
     DecisionStatusAnswer,
     EmptyRequest,
     ErasureAnswer,
@@ -27,24 +26,14 @@ from posse.live.http.models import (
     ExperimentsAnswer,
     ForgetRequest,
     GuardrailsAnswer,
-    MetricsAnswer,
-    MetricsRequest,
     ReloadAnswer,
     ResumeRequest,
-    RewardItem,
-    RewardRequest,
-    RewardsAnswer,
-    RewardsRequest,
     SitesAnswer,
     StatusAnswer,
-    StepsAnswer,
-    StepsRequest,
-    TransitionAnswer,
 )
-from posse.live.http.request_batches import BatchRequest, RequestBatcher, RewardPair
-from posse.live.http.responses import RequestRefused, Response, answer_decision, answer_reward
+from posse.live.http.responses import RequestRefused, Response
 from posse.live.node import Node
-from posse.live.store import Transition, Unknown
+from posse.live.store import Unknown
 
 NO_RELOAD = "this agent was not started from a file: it has no settings to reload"
 
@@ -78,101 +67,6 @@ def reload_settings(reload: Callable[[], Any] | None, _: EmptyRequest) -> Any:
         raise ValueError(NO_RELOAD)
     changed = reload()
     return ReloadAnswer(changed if isinstance(changed, str) else "")
-
-
-# --- decisions and rewards: from a body to a batch request, and from its results to an answer
-
-
-async def make_decision(
-    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: DecisionRequest
-) -> Any:
-    """Choose an arm."""
-    request = BatchRequest(experiment, decision_requests=[body])
-    await turns.submit(request)
-    (decision,) = request.decisions
-    if isinstance(decision, ValueError):
-        raise decision
-    return answer_decision(decision)
-
-
-async def make_decisions(
-    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: DecisionsRequest
-) -> Any:
-    """Make many decisions, each with an answer or an error."""
-    request = BatchRequest(experiment, decision_requests=body.decisions)
-    await turns.submit(request)
-    return DecisionsAnswer([answer_decision(decision) for decision in request.decisions])
-
-
-async def record_reward(
-    turns: RequestBatcher, experiment: LiveExperiment, decision: str, body: RewardRequest
-) -> Any:
-    """Record the reward of a decision."""
-    request = BatchRequest(experiment, rewards=((decision, body.reward),))
-    if body.metrics is not None:
-        request.metrics = (experiment.validate_metrics(body.metrics),)
-    await turns.submit(request)
-    (outcome,) = request.outcomes
-    if isinstance(outcome, ValueError):
-        raise outcome
-    return answer_reward((decision, body.reward), outcome)
-
-
-async def record_rewards(
-    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: RewardsRequest
-) -> Any:
-    """Record many rewards in one commit, each with an answer or an error."""
-    request = BatchRequest(experiment)
-    _add_rewards(request, body.rewards)
-    await turns.submit(request)
-    return RewardsAnswer(_answer_rewards(request))
-
-
-async def record_and_decide(
-    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: StepsRequest
-) -> Any:
-    """Record rewards and make the next decisions in one commit."""
-    requested = body.decide
-    requests = (
-        [] if requested is None else requested if isinstance(requested, list) else [requested]
-    )
-    request = BatchRequest(experiment, decision_requests=requests)
-    _add_rewards(request, body.rewards)
-    await turns.submit(request)
-    decisions = [answer_decision(decision) for decision in request.decisions]
-    # The answer has the form of the request: one decision, or a list.
-    many = isinstance(requested, list)
-    return StepsAnswer(
-        _answer_rewards(request),
-        decision=UNSET if many or not decisions else decisions[0],
-        decisions=decisions if many else UNSET,
-    )
-
-
-async def activate_decision(
-    turns: RequestBatcher, experiment: LiveExperiment, decision: str, _: EmptyRequest
-) -> Any:
-    """Count an inactive decision from now on."""
-    return await _change_decision(turns, experiment, "activate", decision)
-
-
-async def cancel_decision(
-    turns: RequestBatcher, experiment: LiveExperiment, decision: str, _: EmptyRequest
-) -> Any:
-    """Take back a decision without a reward."""
-    return await _change_decision(turns, experiment, "cancel", decision)
-
-
-async def _change_decision(
-    turns: RequestBatcher, experiment: LiveExperiment, transition: Transition, decision: str
-) -> TransitionAnswer:
-    request = BatchRequest(experiment, transitions=[(transition, decision)])
-    await turns.submit(request)
-    (outcome,) = request.changed
-    if isinstance(outcome, ValueError):
-        raise outcome
-    record, changed = outcome
-    return TransitionAnswer(decision, record.state, not changed)
 
 
 def show_decision(experiment: LiveExperiment, decision: str) -> Any:
@@ -210,44 +104,6 @@ def erase_visitor(experiment: LiveExperiment, body: ErasureRequest) -> Any:
         raise ValueError("name what to erase: either a visitor or a decision")
     experiment.note_erasure(erased, body.by, body.reason)
     return ErasureAnswer(erased, log_emptied)
-
-
-async def record_metrics(
-    turns: RequestBatcher, experiment: LiveExperiment, decision: str, body: MetricsRequest
-) -> Any:
-    """Record metrics of a decision."""
-    metrics = experiment.validate_metrics(body.metrics)
-    request = BatchRequest(experiment, measurements=[(decision, metrics)])
-    await turns.submit(request)
-    (outcome,) = request.measured
-    if isinstance(outcome, ValueError):
-        raise outcome
-    return MetricsAnswer(decision, metrics, not outcome)
-
-
-def _add_rewards(request: BatchRequest, items: Sequence[RewardItem | ValueError]) -> None:
-    """Add rewards to a request, with the metrics of those that have some."""
-    request.rewards = [i if isinstance(i, ValueError) else (i.decision, i.reward) for i in items]
-    if any(not isinstance(item, ValueError) and item.metrics is not None for item in items):
-        _add_metrics(request, items)
-
-
-def _add_metrics(request: BatchRequest, items: Sequence[RewardItem | ValueError]) -> None:
-    rewards: list[RewardPair | ValueError] = list(request.rewards)
-    metrics: list[dict[str, float] | None] = [None] * len(items)
-    for place, item in enumerate(items):
-        if isinstance(item, ValueError) or item.metrics is None:
-            continue
-        try:
-            metrics[place] = request.experiment.validate_metrics(item.metrics)
-        except ValueError as error:  # of this item alone
-            rewards[place] = error
-    request.rewards = rewards
-    request.metrics = metrics
-
-
-def _answer_rewards(request: BatchRequest) -> list[Any]:
-    return [answer_reward(*pair) for pair in zip(request.rewards, request.outcomes, strict=True)]
 
 
 # --- views

@@ -1,4 +1,4 @@
-"""Group commit on the event loop: requests that arrive together share one commit.
+"""Decisions and rewards over HTTP: requests that arrive together share one commit (group commit).
 
 No thread, no lock, no timer: while the disk syncs, the next requests gather in the buffers of their
 sockets, so the busier the agent, the larger its commits. Even on a fast disk a commit costs as much
@@ -11,10 +11,28 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
+
+from msgspec import UNSET
 
 from posse.live.counters import is_same_context
 from posse.live.experiment import DecisionRequest, LiveExperiment
 from posse.live.http.health import Traffic
+from posse.live.http.models import (
+    DecisionsAnswer,
+    DecisionsRequest,
+    EmptyRequest,
+    MetricsAnswer,
+    MetricsRequest,
+    RewardItem,
+    RewardRequest,
+    RewardsAnswer,
+    RewardsRequest,
+    StepsAnswer,
+    StepsRequest,
+    TransitionAnswer,
+)
+from posse.live.http.responses import answer_decision, answer_reward
 from posse.live.node import Node
 from posse.live.store import (
     Conflict,
@@ -155,12 +173,12 @@ class RequestBatcher:
         durable = bool(rewarding) or any(map(_must_reach_disk, batch))
         with self._node.store.reward_transaction(durable=durable):
             for request in changing:
-                request.changed = request.experiment.store.change_decisions(
+                request.changed = request.experiment.store.decisions.change_decisions(
                     request.transitions, now
                 )
             for request in batch:
                 if request.measurements:
-                    request.measured = request.experiment.store.add_metrics(
+                    request.measured = request.experiment.store.decisions.measure_decisions(
                         request.measurements, now
                     )
             if rewarding:
@@ -209,7 +227,7 @@ def _store_rewards(batch: Sequence[BatchRequest], now: float) -> None:
             for item in request.rewards
             if not isinstance(item, ValueError)
         ]
-        outcomes = iter(experiment.store.add_rewards(pairs, now))
+        outcomes = iter(experiment.store.decisions.settle_rewards(pairs, now))
         for request in requests:
             request.outcomes = [
                 item if isinstance(item, ValueError) else next(outcomes) for item in request.rewards
@@ -225,7 +243,7 @@ def _store_metrics_of_rewards(request: BatchRequest, now: float) -> list[RewardP
     for place, (item, metrics) in enumerate(zip(items, request.metrics, strict=True)):
         if metrics is None or isinstance(item, ValueError):
             continue
-        (outcome,) = request.experiment.store.add_metrics([(item[0], metrics)], now)
+        (outcome,) = request.experiment.store.decisions.measure_decisions([(item[0], metrics)], now)
         # Of an unknown decision the reward is tried: perhaps it is made later in this turn.
         if isinstance(outcome, ValueError) and not isinstance(outcome, Unknown):
             items[place] = outcome
@@ -244,7 +262,7 @@ def _store_decisions(batch: Sequence[BatchRequest]) -> None:
         chosen = experiment.draw_decisions(valid)
         records = [choice for choice in chosen if not isinstance(choice, ValueError)]
         # an id may exist (deduplication), even from this turn: then the stored decision counts
-        pairs = iter(experiment.store.insert_decisions(records))
+        pairs = iter(experiment.store.decisions.insert_decisions(records))
         choices = iter(chosen)
         for request in requests:
             request.decisions = []
@@ -285,8 +303,8 @@ def _retry_unknown_rewards(
         ):
             metrics = request.metrics[place] if request.metrics else None
             if metrics is not None:
-                experiment.store.add_metrics([(item[0], metrics)], now)
-            (request.outcomes[place],) = experiment.store.add_rewards([item], now)
+                experiment.store.decisions.measure_decisions([(item[0], metrics)], now)
+            (request.outcomes[place],) = experiment.store.decisions.settle_rewards([item], now)
 
 
 def _check_repeat(decision: DecisionRecord, request: DecisionRequest) -> DecisionRecord | Conflict:
@@ -318,3 +336,136 @@ def _resolve_futures(batch: Sequence[BatchRequest], error: Exception | None) -> 
                 answered.set_result(None)
             else:
                 answered.set_exception(error)
+
+
+# --- handlers of routes: from a body to a batch request, and from its results to an answer
+
+
+async def make_decision(
+    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: DecisionRequest
+) -> Any:
+    """Choose an arm."""
+    request = BatchRequest(experiment, decision_requests=[body])
+    await turns.submit(request)
+    (decision,) = request.decisions
+    if isinstance(decision, ValueError):
+        raise decision
+    return answer_decision(decision)
+
+
+async def make_decisions(
+    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: DecisionsRequest
+) -> Any:
+    """Make many decisions, each with an answer or an error."""
+    request = BatchRequest(experiment, decision_requests=body.decisions)
+    await turns.submit(request)
+    return DecisionsAnswer([answer_decision(decision) for decision in request.decisions])
+
+
+async def record_reward(
+    turns: RequestBatcher, experiment: LiveExperiment, decision: str, body: RewardRequest
+) -> Any:
+    """Record the reward of a decision."""
+    request = BatchRequest(experiment, rewards=((decision, body.reward),))
+    if body.metrics is not None:
+        request.metrics = (experiment.validate_metrics(body.metrics),)
+    await turns.submit(request)
+    (outcome,) = request.outcomes
+    if isinstance(outcome, ValueError):
+        raise outcome
+    return answer_reward((decision, body.reward), outcome)
+
+
+async def record_rewards(
+    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: RewardsRequest
+) -> Any:
+    """Record many rewards in one commit, each with an answer or an error."""
+    request = BatchRequest(experiment)
+    _add_rewards(request, body.rewards)
+    await turns.submit(request)
+    return RewardsAnswer(_answer_rewards(request))
+
+
+async def record_and_decide(
+    turns: RequestBatcher, experiment: LiveExperiment, _: str, body: StepsRequest
+) -> Any:
+    """Record rewards and make the next decisions in one commit."""
+    requested = body.decide
+    requests = (
+        [] if requested is None else requested if isinstance(requested, list) else [requested]
+    )
+    request = BatchRequest(experiment, decision_requests=requests)
+    _add_rewards(request, body.rewards)
+    await turns.submit(request)
+    decisions = [answer_decision(decision) for decision in request.decisions]
+    # The answer has the form of the request: one decision, or a list.
+    many = isinstance(requested, list)
+    return StepsAnswer(
+        _answer_rewards(request),
+        decision=UNSET if many or not decisions else decisions[0],
+        decisions=decisions if many else UNSET,
+    )
+
+
+async def activate_decision(
+    turns: RequestBatcher, experiment: LiveExperiment, decision: str, _: EmptyRequest
+) -> Any:
+    """Count an inactive decision from now on."""
+    return await _change_decision(turns, experiment, "activate", decision)
+
+
+async def cancel_decision(
+    turns: RequestBatcher, experiment: LiveExperiment, decision: str, _: EmptyRequest
+) -> Any:
+    """Take back a decision without a reward."""
+    return await _change_decision(turns, experiment, "cancel", decision)
+
+
+async def _change_decision(
+    turns: RequestBatcher, experiment: LiveExperiment, transition: Transition, decision: str
+) -> TransitionAnswer:
+    request = BatchRequest(experiment, transitions=[(transition, decision)])
+    await turns.submit(request)
+    (outcome,) = request.changed
+    if isinstance(outcome, ValueError):
+        raise outcome
+    record, changed = outcome
+    return TransitionAnswer(decision, record.state, not changed)
+
+
+async def record_metrics(
+    turns: RequestBatcher, experiment: LiveExperiment, decision: str, body: MetricsRequest
+) -> Any:
+    """Record metrics of a decision."""
+    metrics = experiment.validate_metrics(body.metrics)
+    request = BatchRequest(experiment, measurements=[(decision, metrics)])
+    await turns.submit(request)
+    (outcome,) = request.measured
+    if isinstance(outcome, ValueError):
+        raise outcome
+    return MetricsAnswer(decision, metrics, not outcome)
+
+
+def _add_rewards(request: BatchRequest, items: Sequence[RewardItem | ValueError]) -> None:
+    """Add rewards to a request, with the metrics of those that have some."""
+    request.rewards = [i if isinstance(i, ValueError) else (i.decision, i.reward) for i in items]
+    if any(not isinstance(item, ValueError) and item.metrics is not None for item in items):
+        _add_metrics(request, items)
+
+
+def _add_metrics(request: BatchRequest, items: Sequence[RewardItem | ValueError]) -> None:
+    rewards: list[RewardPair | ValueError] = list(request.rewards)
+    metrics: list[dict[str, float] | None] = [None] * len(items)
+    for place, item in enumerate(items):
+        if isinstance(item, ValueError) or item.metrics is None:
+            continue
+        try:
+            metrics[place] = request.experiment.validate_metrics(item.metrics)
+        except ValueError as error:  # of this item alone
+            rewards[place] = error
+    request.rewards = rewards
+    request.metrics = metrics
+
+
+def _answer_rewards(request: BatchRequest) -> list[Any]:
+    return [answer_reward(*pair) for pair in zip(request.rewards, request.outcomes, strict=True)]

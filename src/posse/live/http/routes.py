@@ -9,7 +9,7 @@ from typing import Any
 from posse.live.agent import ArmStatus, Judgement, SiteMap, Uplift
 from posse.live.controls import ControlsAnswer
 from posse.live.experiment import Audit, DecisionRequest, History
-from posse.live.http import handlers, models, ofrep
+from posse.live.http import handlers, models, ofrep, request_batches
 from posse.live.ledger import Ledger
 from posse.live.membership import NetworkAnswer
 
@@ -50,37 +50,37 @@ ROUTES = (
     Route(
         "POST", "/v1/decisions", "decide", "Choose an arm to play.",
         models.DecisionAnswer, DecisionRequest, WRITE_STATUSES, True,
-        question=handlers.make_decision,
+        question=request_batches.make_decision,
     ),
     Route(
         "POST", "/v1/decisions/batch", "decide_all",
         "Many decisions, each with an answer or an error.",
         models.DecisionsAnswer, models.DecisionsRequest, WRITE_STATUSES, True,
-        question=handlers.make_decisions,
+        question=request_batches.make_decisions,
     ),
     Route(
         "POST", "/v1/decisions/{decision}/reward", "reward", "Record the reward of a decision.",
         models.RewardAnswer, models.RewardRequest, (404, *WRITE_STATUSES), True,
-        question=handlers.record_reward,
+        question=request_batches.record_reward,
     ),
     Route(
         "POST", "/v1/decisions/{decision}/activate", "activate",
         "The arm of an inactive decision was shown: count it from now on.",
         models.TransitionAnswer, models.EmptyRequest, (404, *WRITE_STATUSES), True,
-        question=handlers.activate_decision,
+        question=request_batches.activate_decision,
     ),
     Route(
         "POST", "/v1/decisions/{decision}/cancel", "cancel",
         "The arm of a decision was not shown: take back what it counted. 409 once it has a reward "
         "or is closed.",
         models.TransitionAnswer, models.EmptyRequest, (404, *WRITE_STATUSES), True,
-        question=handlers.cancel_decision,
+        question=request_batches.cancel_decision,
     ),
     Route(
         "POST", "/v1/decisions/{decision}/metrics", "record_metrics",
         "Record metrics of a decision until its reward window closes, also after its reward.",
         models.MetricsAnswer, models.MetricsRequest, (404, *WRITE_STATUSES), True,
-        question=handlers.record_metrics,
+        question=request_batches.record_metrics,
     ),
     Route(
         "GET", "/v1/decisions/{decision}", "decision",
@@ -102,14 +102,14 @@ ROUTES = (
         "POST", "/v1/rewards", "reward_all",
         "Record many rewards in one commit, each with an answer or an error.",
         models.RewardsAnswer, models.RewardsRequest, WRITE_STATUSES, True,
-        question=handlers.record_rewards,
+        question=request_batches.record_rewards,
     ),
     Route(
         "POST", "/v1/steps", "steps",
         "Record rewards and choose the next arm (or several) in one commit: each reward and each "
         "decision has an answer or an error.",
         models.StepsAnswer, models.StepsRequest, WRITE_STATUSES, True,
-        question=handlers.record_and_decide,
+        question=request_batches.record_and_decide,
     ),
     Route(
         "GET", "/v1/arms", "arms", "The estimate of every arm.",

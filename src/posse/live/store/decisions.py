@@ -133,7 +133,10 @@ class ErasedRow(NamedTuple):
 
 
 class DecisionTable:
-    """The decisions of one experiment; its participant follows every change of them."""
+    """The decisions of one experiment, within the open transaction of the store.
+
+    The participant of the experiment follows every change.
+    """
 
     def __init__(
         self, connection: sqlite3.Connection, experiment: int, state: ParticipantState
@@ -146,6 +149,8 @@ class DecisionTable:
         self, decisions: Sequence[DecisionRecord]
     ) -> list[tuple[DecisionRecord, bool]]:
         """Insert decisions; where an id exists, return the stored decision and False."""
+        for decision in decisions:
+            _validate_decision(decision)
         execute = self._connection.execute
         stored = []
         # a decision that counts from the start must be new before it is counted: otherwise a
@@ -172,9 +177,11 @@ class DecisionTable:
         return stored
 
     def settle_rewards(
-        self, items: Sequence[tuple[str, float] | ValueError], time: float
+        self, rewards: Sequence[tuple[str, float]], time: float
     ) -> list[RewardOutcome | ValueError]:
-        """Settle decisions with their rewards, within the open transaction."""
+        """Settle decisions with their rewards: the outcome of each, or its error."""
+        time = validate_number("time", time)
+        items = [_validate_reward(*pair) for pair in rewards]
         rows = self._find_decisions([item[0] for item in items if not isinstance(item, ValueError)])
         participant = self._state.participant
         # The participant (memory) changes first and the rows follow in `finally`: both are in the
@@ -216,12 +223,14 @@ class DecisionTable:
         return outcomes
 
     def change_decisions(
-        self, items: Sequence[tuple[Transition, str] | ValueError], time: float
+        self, transitions: Sequence[tuple[Transition, str]], time: float
     ) -> list[tuple[DecisionRecord, bool] | ValueError]:
-        """Activate or cancel decisions without a reward, within the open transaction.
+        """Activate or cancel decisions without a reward.
 
         Returns each as it is now, and whether it changed: a repetition changes nothing.
         """
+        time = validate_number("time", time)
+        items = [_validate_transition(*pair) for pair in transitions]
         ids = [item[1] for item in items if not isinstance(item, ValueError)]
         rows = self._find_decisions(ids)
         outcomes: list[tuple[DecisionRecord, bool] | ValueError] = []
@@ -248,12 +257,14 @@ class DecisionTable:
         return outcomes
 
     def measure_decisions(
-        self, items: Sequence[tuple[str, Mapping[str, float]]], time: float
+        self, metrics: Sequence[tuple[str, Mapping[str, float]]], time: float
     ) -> list[bool | ValueError]:
-        """Add metrics to decisions, within the open transaction; True: some were new.
+        """Add metrics to decisions; True: some were new.
 
         The same value again changes nothing, and another one is a Conflict.
         """
+        time = validate_number("time", time)
+        items = [(validate_text("decision_id", id), values) for id, values in metrics]
         rows = self._find_decisions([id for id, _ in items])
         outcomes: list[bool | ValueError] = []
         for id, values in items:
@@ -306,7 +317,7 @@ class DecisionTable:
         return [erased for (id,) in rows for erased in self.erase_decision(id)]
 
     def erase_decision(self, id: str) -> list[ErasedRow]:
-        """Delete a decision, within the open transaction; its closed evidence stays.
+        """Delete a decision; its closed evidence stays.
 
         One that is open is cancelled first, and one that has a reward is closed with it.
         """
@@ -362,7 +373,7 @@ class DecisionTable:
         return len(rows)
 
     def _find_decisions(self, ids: Sequence[str]) -> dict[str, tuple[int, DecisionRecord]]:
-        """Find decisions by id, with their row numbers, within the open transaction."""
+        """Find decisions by id, with their row numbers."""
         execute = self._connection.execute
         rows = {}
         for first in range(0, len(ids), MAX_IDS_PER_QUERY):
@@ -374,7 +385,7 @@ class DecisionTable:
         return rows
 
 
-def validate_decision(decision: DecisionRecord) -> None:
+def _validate_decision(decision: DecisionRecord) -> None:
     """Refuse a decision that a file cannot store."""
     validate_text("id", decision.id)
     validate_text("arm", decision.arm)
@@ -402,10 +413,18 @@ def _select_by_ids(places: int) -> str:
     return f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND id IN ({marks})"
 
 
-def validate_reward(id: str, reward: float) -> tuple[str, float] | ValueError:
+def _validate_reward(id: str, reward: float) -> tuple[str, float] | ValueError:
     """Return a valid reward, or the error in its place."""
     try:
         return validate_text("decision_id", id), validate_number("reward", reward)
+    except ValueError as error:
+        return error
+
+
+def _validate_transition(transition: Transition, id: str) -> tuple[Transition, str] | ValueError:
+    """Return a valid transition, or the error in its place."""
+    try:
+        return transition, validate_text("decision_id", id)
     except ValueError as error:
         return error
 

@@ -12,14 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from posse.live.store.decisions import (
-    COLUMNS,
-    DecisionTable,
-    ErasedRow,
-    decode_row,
-    validate_decision,
-    validate_reward,
-)
+from posse.live.store.decisions import COLUMNS, DecisionTable, ErasedRow, decode_row
 from posse.live.store.file import DecisionAges, StoreFile
 from posse.live.store.file_lock import DEFAULT, StoreClaim
 from posse.live.store.group_commit import Disk
@@ -57,7 +50,8 @@ class Store:
         self.experiment = claim.experiment
         self._number, self.fingerprint = file.enter_experiment(claim)
         self.participant_state = file.participants.by_experiment[self._number]
-        self._decisions = DecisionTable(file.connection, self._number, self.participant_state)
+        # for work in a transaction that is open; the methods below begin one, or join it
+        self.decisions = DecisionTable(file.connection, self._number, self.participant_state)
         self.points = HistoryPoints(file, self._number)
         self.events = EventLog(file, self._number)
         self._monotonic = monotonic
@@ -133,11 +127,9 @@ class Store:
         self, decisions: Sequence[DecisionRecord]
     ) -> list[tuple[DecisionRecord, bool]]:
         """Store new decisions as `add_decisions`, each with whether it is new."""
-        for decision in decisions:
-            validate_decision(decision)
         # a decision does not wait for the disk: its reward will, and then both are on disk
         return self.file.run_in_commit(
-            lambda: self._decisions.insert_decisions(decisions), durable=False
+            lambda: self.decisions.insert_decisions(decisions), durable=False
         )
 
     def add_reward(self, decision_id: str, reward: float, time: float) -> RewardOutcome:
@@ -151,9 +143,7 @@ class Store:
         self, rewards: Sequence[tuple[str, float]], time: float
     ) -> list[RewardOutcome | ValueError]:
         """Settle decisions one by one: the outcome of each, or its error; see `add_reward`."""
-        time = validate_number("time", time)
-        items = [validate_reward(*pair) for pair in rewards]
-        return self.file.run_in_commit(lambda: self._decisions.settle_rewards(items, time))
+        return self.file.run_in_commit(lambda: self.decisions.settle_rewards(rewards, time))
 
     def change_decisions(
         self, transitions: Sequence[tuple[Transition, str]], time: float
@@ -163,20 +153,16 @@ class Store:
         An activation survives this process at once, and a power failure with the next reward or
         `flush`, as decisions do; a cancellation is on disk when this returns.
         """
-        time = validate_number("time", time)
-        items = [_validate_transition(*pair) for pair in transitions]
         durable = any(transition == "cancel" for transition, _ in transitions)
         return self.file.run_in_commit(
-            lambda: self._decisions.change_decisions(items, time), durable
+            lambda: self.decisions.change_decisions(transitions, time), durable
         )
 
     def add_metrics(
         self, metrics: Sequence[tuple[str, Mapping[str, float]]], time: float
     ) -> list[bool | ValueError]:
         """Add metrics to decisions one by one: whether some were new, or the error of each."""
-        time = validate_number("time", time)
-        items = [(validate_text("decision_id", id), values) for id, values in metrics]
-        return self.file.run_in_commit(lambda: self._decisions.measure_decisions(items, time))
+        return self.file.run_in_commit(lambda: self.decisions.measure_decisions(metrics, time))
 
     def erase_decision(self, id: str) -> bool:
         """Delete a decision; its closed evidence stays, and that of an open one is taken back.
@@ -185,14 +171,14 @@ class Store:
         the file prevents that, and then `retry_removal` does it later.
         """
         name = validate_text("decision_id", id)
-        self._erase_rows(lambda: self._decisions.erase_decision(name))
+        self._erase_rows(lambda: self.decisions.erase_decision(name))
         return self.remove_traces()
 
     def erase_visitor(self, visitor: str) -> tuple[int, bool]:
         """Delete all decisions for a visitor, as `erase_decision` does; also returns how many."""
         name = validate_text("visitor", visitor)
         erased = 0
-        while ids := self._erase_rows(lambda: self._decisions.erase_visitor(name, CHUNK_DECISIONS)):
+        while ids := self._erase_rows(lambda: self.decisions.erase_visitor(name, CHUNK_DECISIONS)):
             erased += len(ids)
         return erased, self.remove_traces([name] if erased else [])
 
@@ -276,7 +262,7 @@ class Store:
             default_reward = validate_number("default_reward", default_reward)
 
         return self._repeat_chunks(
-            lambda: self._decisions.close_decisions(last, default_reward, now, CHUNK_DECISIONS)
+            lambda: self.decisions.close_decisions(last, default_reward, now, CHUNK_DECISIONS)
         )
 
     def delete_unshown_decisions(self, last: float, prefix: str) -> int:
@@ -410,11 +396,3 @@ class Store:
                 count = self.file.run_in_commit(work)
             total += count
         return total
-
-
-def _validate_transition(transition: Transition, id: str) -> tuple[Transition, str] | ValueError:
-    """Return a valid transition, or the error in its place."""
-    try:
-        return transition, validate_text("decision_id", id)
-    except ValueError as error:
-        return error
