@@ -64,6 +64,7 @@ _begin = writer.Writer.__init__
 _begin_decision = EvidenceParticipant.begin
 _learn = EvidenceParticipant._learn
 _is_finished = compaction.Compaction._is_finished
+_is_largest = compaction._is_largest
 
 
 def _resume_incarnation(self: Any, parts: Any) -> None:
@@ -92,6 +93,12 @@ def _keep_own_only(self: Any, entry: Any, now: float) -> str | None:
 
 def _finish_open(self: Any, entry: Any, open_incarnations: Any, now: float, window: Any) -> bool:
     return _is_finished(self, entry, (), now, window)
+
+
+def _is_largest_of_shown(entry: Any, neighbours: Any, now: float) -> bool:
+    return _is_largest(
+        entry, {name: replace(each, shown_all=True) for name, each in neighbours.items()}, now
+    )
 
 
 def _accept_without_echo(self: Any, peer: str, message: Any, now: float) -> Any:
@@ -198,6 +205,9 @@ RULES: dict[str, list[Patch]] = {
     ],
     "origins: what a base covers counts once": [(Replica, "is_covered", lambda self, key: False)],
     "origins: nothing open is compacted": [(compaction.Compaction, "_is_finished", _finish_open)],
+    "origins: nothing folds before neighbours have shown what they hold": [
+        (compaction, "_is_largest", _is_largest_of_shown)
+    ],
     "origins: what waited is told after the rest": [
         (own.OwnIncarnations, "end_rest", lambda self: setattr(self, "resting", False)),
     ],

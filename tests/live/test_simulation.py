@@ -55,20 +55,34 @@ def test_a_seed_is_one_schedule():
     assert all(one.steps != other.steps for one, other in itertools.pairwise(plans))
 
 
-def known_schedules():
-    """Schedules that failed before every decision had one entry, each with what it showed then."""
-    for known in json.loads(Path(__file__).with_name("known_schedules.json").read_text()):
-        lists = {key: as_tuples(value) for key, value in known.items() if key != "found"}
-        yield pytest.param(Plan(**lists), id=str(known["seed"]))
+KNOWN = json.loads(Path(__file__).with_name("known_schedules.json").read_text())
+# of these the rule that was missing when they failed
+WITH_RULE = [known for known in KNOWN if "rule" in known]
+
+
+def read_plan(known):
+    """A schedule that failed before every decision had one entry, or since then."""
+    said = {"found", "rule"}
+    return Plan(**{key: as_tuples(value) for key, value in known.items() if key not in said})
 
 
 def as_tuples(value):
     return tuple(map(as_tuples, value)) if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("plan", list(known_schedules()))
-def test_schedules_that_once_failed(plan):
-    assert find_failure(plan) is None
+def name_schedule(known):
+    return str(known["seed"])
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=name_schedule)
+def test_schedules_that_once_failed(known):
+    assert find_failure(read_plan(known)) is None
+
+
+@pytest.mark.parametrize("known", WITH_RULE, ids=name_schedule)
+def test_schedules_that_once_failed_fail_again_without_the_rule(known):
+    with remove_rule(known["rule"]):
+        assert run_plan(read_plan(known)) is not None
 
 
 A1 = (  # a volume set back: rewards that neighbours hold, and others before it hears of them

@@ -72,6 +72,27 @@ def test_other_algorithms_too(monkeypatch, algorithm):
     assert_same([x[:4] for x in whole], play(*problem, runs=4))
 
 
+@pytest.mark.parametrize("algorithm", [posse.DDUCB(), posse.Decentralized(UCB)])
+def test_levels_of_the_choice_are_kept_within_a_bound(monkeypatch, algorithm):
+    """Equal to those that every block computes; a long simulation does not keep all of them."""
+    simulation = Simulation(
+        BANDITS["gaussian"], NETWORKS["cycle"], algorithm, 60, 3, np.array([60])
+    )
+    monkeypatch.setattr(engine, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(engine, "STEPS_PER_CALL", 7 * 7)
+
+    def play_with(bound):
+        monkeypatch.setattr(engine, "_MOST_LEVELS", bound)
+        player = engine.Engine(simulation)
+        block = player.run(range(9), 1, lambda steps: None)
+        return sum(map(len, player._levels.values())), block
+
+    kept = {bound: play_with(bound) for bound in (0, 30, 100_000)}
+    assert {bound: n_rounds for bound, (n_rounds, _) in kept.items()} == {0: 0, 30: 28, 100_000: 60}
+    for _, block in kept.values():
+        assert_same((kept[0][1].regret, kept[0][1].pulls), (block.regret, block.pulls))
+
+
 def test_seeds_and_runs_differ():
     problem = (BANDITS["gaussian"], NETWORKS["cycle"], posse.Decentralized(TS))
     regret, _ = play(*problem, runs=20)
