@@ -66,6 +66,30 @@ def test_a_new_agent_does_not_rest_and_one_without_neighbours_ends_it_at_the_fir
     assert own_entries(process)[0].pulls() == 2 * PER_UNIT
 
 
+def test_a_neighbour_lags_behind_by_what_waits():
+    """Seen: an operator replaced the disk at a lag of 0, and acknowledged rewards were lost."""
+    process, incarnation = restarted("left", "right")
+    process.begin_decision("a")
+    (question,) = {number for _, number in asked(process, 1.0).values()}
+    holds = tuple(entry.holding for entry in own_entries(process))
+    process.receive("left", answer(process, question, holds=holds), 1.0)
+    assert process.neighbours()["left"].lag == 0
+    process.observe("a", ONE, incarnation)
+    again = start(save(process))  # what waits is on disk
+    again.receive("left", message(holds=holds, complete=True), 1.0)
+    for each in (process, again):
+        assert each.incarnations.resting
+        assert each.neighbours()["left"].lag == 1
+        assert each.neighbours()["right"].lag is None
+    process.receive("right", answer(process, question, holds=holds), 1.0)
+    process.tick(2.0)
+    assert not process.incarnations.resting
+    assert process.neighbours()["left"].lag == 1
+    holds = tuple(entry.holding for entry in own_entries(process))
+    process.receive("left", message(holds=holds, complete=True), 3.0)
+    assert process.neighbours()["left"].lag == 0
+
+
 def test_rewards_count_here_at_once_are_durable_and_are_told_after_the_rest():
     process, incarnation = restarted("left", "right")
     before = {e.key: e.version for e in own_entries(process)}

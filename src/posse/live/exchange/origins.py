@@ -216,12 +216,17 @@ class Origins(ExchangeBase):
         self._neighbours.pop(peer, None)
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
-        """Every edge, with the number of entries the neighbour is not known to hold."""
+        """Every edge, with the number of entries the neighbour is not known to hold as they are.
+
+        An entry for which rewards wait is one of them: an operator replaces a disk at a lag of 0.
+        """
         self.incarnations.write()
+        waiting = self.incarnations.waiting_keys()
         statuses = {}
         for name, neighbour in self._neighbours.items():
             heard = neighbour.last_heard
-            lag = None if heard is None else len(neighbour.lacking(self.replica.entries))
+            lacking = {entry.key for entry in neighbour.lacking(self.replica.entries)} | waiting
+            lag = None if heard is None else len(lacking)
             statuses[name] = NeighbourStatus(None, True, heard, lag)
         return statuses
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from posse.live.exchange.messages import LARGEST_ENTRY, NO_VERSION, Entry, row_size
+from posse.live.exchange.messages import LARGEST_ENTRY, NO_VERSION, Entry, Key, row_size
 from posse.live.exchange.replica import Replica
 from posse.live.ledger import (
     LARGEST_SUM,
@@ -254,6 +254,10 @@ class OwnIncarnations:
     def waiting_ledgers(self) -> list[tuple[int, Ledger]]:
         """Return the sums that wait, each with its epoch."""
         return [(sums.epoch, sums.ledger()) for sums in self._waiting.values()]
+
+    def waiting_keys(self) -> set[Key]:
+        """Return the keys of the entries that change when the rest is over."""
+        return {(self.identity, number) for number in self._waiting}
 
     def _read_parts(self, parts: Mapping[str, Any]) -> None:
         self._changed = {}
