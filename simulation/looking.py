@@ -187,6 +187,28 @@ def check_sites(world: World) -> None:
         _check_rewards(world, site, held_marks)
         world.history.note_held(site.name, frozenset(held_marks), site.set_back, may_fall)
         site.set_back = False
+    if world.plan.exchange == "origins" and not world.history.disks_lost:
+        _check_lags(world)
+
+
+def _check_lags(world: World) -> None:
+    """See that a neighbour at a lag of 0 has all evidence: then a disk may be replaced.
+
+    Of two agents of one name nobody knows which one a neighbour heard.
+    """
+    if len(world.sites) > len(world.plan.names):
+        return
+    for site in world.sites.values():
+        running = {} if site.node is None else site.node.experiments
+        for name, experiment in running.items():
+            own = experiment.agent.exchange.own()
+            for near, status in experiment.neighbours().items():
+                other = world.sites[near].node if near in world.sites else None
+                if status.lag != 0 or other is None or name not in other.experiments:
+                    continue
+                told = other.experiments[name].agent.exchange.by_origin().get(site.agent, {})
+                if told != own:
+                    raise Violation(f"{near} has {told} at a lag of 0, and not {own}")
 
 
 def _check_evidence(

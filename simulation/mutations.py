@@ -211,6 +211,9 @@ RULES: dict[str, list[Patch]] = {
     "origins: what waited is told after the rest": [
         (own.OwnIncarnations, "end_rest", lambda self: setattr(self, "resting", False)),
     ],
+    "origins: what waits is part of the lag": [
+        (own.OwnIncarnations, "waiting_keys", lambda self: set())
+    ],
     "origins: what is abandoned leaves the belief": [
         (compaction.Compaction, "_is_abandoned", lambda *_: False),
     ],
