@@ -267,7 +267,7 @@ class Node:
         failed = None
         experiments = list(self.experiments.values())
         # Statuses first: an agent whose disk fails must not look dead.
-        self._send_statuses(now)  # first: an agent whose disk fails is there all the same
+        self._send_statuses(now)
         for experiment in experiments:
             try:
                 experiment.close_windows(now)
@@ -407,7 +407,7 @@ class Node:
             except StoreError as error:  # such as a full disk: try again later
                 self.failures.add("tick")
                 # A full disk may hold the log as well: one line, not one a tick.
-                if not failing:  # once: the log may be on the same disk
+                if not failing:
                     log.error("%s", error)
                 failing = True
             except Exception:  # a bug of ours must not end the thread that ticks

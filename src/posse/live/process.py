@@ -44,7 +44,7 @@ def set_up_logging(agent: str, kind: str = "text", stream: TextIO | None = None)
     root.setLevel(logging.WARNING)
     logging.getLogger("posse").setLevel(logging.INFO)
     # Logging must never end a process: a full disk or a closed pipe is not its business.
-    logging.raiseExceptions = False  # a full disk or a closed pipe must not end anything
+    logging.raiseExceptions = False
     return handler
 
 

@@ -412,7 +412,7 @@ class Agent:
         closing_point = point
         if point is not None and point.log_odds is not None:
             # Linearise again at what is known now: the estimate has moved since the decision.
-            closing_point = self.expansion_point(arm, point.x)  # by what is known now
+            closing_point = self.expansion_point(arm, point.x)
         quanta = self._evidence.quantize_closing(reward, self._generator, point, closing_point)
         self.exchange.observe(arm, quanta, incarnation, at)
 

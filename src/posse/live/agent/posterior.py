@@ -105,7 +105,7 @@ class ArmSubset:
                 return self
             belief = whole[:, self.places]
             # Another arm changed: the cached race of this subset is still right.
-            if not np.array_equal(belief, self.belief):  # else the race was run already
+            if not np.array_equal(belief, self.belief):
                 belief.setflags(write=False)
                 self.belief = belief
         return self

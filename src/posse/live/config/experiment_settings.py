@@ -227,7 +227,7 @@ class ExperimentSettings:
         if self.payload is not None:
             object.__setattr__(self, "payload", validate_payload(self.arms, self.payload))
         # The agent validates most settings itself: build one to find errors at start.
-        agent = self.make_agent()  # so that whatever it refuses is refused now
+        agent = self.make_agent()
         if self.context is None:
             agent.choose()
         else:
@@ -314,7 +314,7 @@ def experiment_from_data(
     values["family"] = _read_family(values["family"])
     if "context" not in data and not is_contextual(values["family"]):
         # Inherited from the defaults of the file, for other experiments.
-        values.pop("context", None)  # that of other experiments
+        values.pop("context", None)
     if "context" in values:
         values["context"] = _read_context(values["context"])
     if "policy" in values:

@@ -370,7 +370,7 @@ class Controls:
                 f"controls reached version {self.version}, the highest: start a new experiment"
             )
         # A command of an operator replaces what was set at this agent alone.
-        self._local_record = None  # an operator's word is the last one, here as well
+        self._local_record = None
         control = self._sign_own(control)
         self._steps.add_version(control)
         self._adopt_record(control)

@@ -339,7 +339,7 @@ class LiveExperiment(DecisionBook):
         extra = {"experiment": self.name}
         if differences.differ and not before:
             # Under full pooling differing sites bias every estimate; otherwise it is expected.
-            harms = self.agent.sites == "alike"  # else it is as people said
+            harms = self.agent.sites == "alike"
             log.log(
                 logging.WARNING if harms else logging.INFO, "%s", differences.sentence, extra=extra
             )

@@ -344,7 +344,7 @@ class HistoryRecorder:
     def _make_point(self, time: int) -> HistoryPoint:
         agent = self._agent
         # Summarizing takes long and holds no lock; the ledgers are then read together under it.
-        status = agent.arms(self._lock).values()  # takes long, and holds no lock meanwhile
+        status = agent.arms(self._lock).values()
         loss = min(arm_status.expected_loss for arm_status in status)
         with self._lock:
             own_ledger = agent.exchange.own()

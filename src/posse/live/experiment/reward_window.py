@@ -236,7 +236,7 @@ class EvidenceParticipant(Participant):
                     self._learn(d, reward)
                     return True
                 # Evidence waits for the window to close, but an impossible reward is refused now.
-                self._agent.check_reward(reward)  # which waits for the window to close
+                self._agent.check_reward(reward)
                 return False
             self._agent.check_reward(reward)
             if reward != d.assumed:
@@ -244,7 +244,7 @@ class EvidenceParticipant(Participant):
                     d.arm, d.assumed, reward, d.incarnation, d.time, self._expansion_point(d)
                 )
             # The window was removed by a reload: no other event would close this decision.
-            if self.reward_window.window is None:  # not any more: nothing else closes it
+            if self.reward_window.window is None:
                 self._close_counted(d, reward)
                 return True
             return False

@@ -41,7 +41,7 @@ def make_verifier(files: CertificateFiles) -> Verify:
             if certificate is None:
                 return None
             # Bounded memory: honest networks have far fewer certificates.
-            if len(trusted) > 10_000:  # of honest agents there are not so many
+            if len(trusted) > 10_000:
                 trusted.clear()
             trusted[raw] = certificate
         return trusted[raw]
