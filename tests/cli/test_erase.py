@@ -12,6 +12,7 @@ from posse.live.http import serve_node
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.store import Store
 from tests.cli.calling import said
+from tests.live.several import Several, table
 from tests.live.single import single_node
 
 
@@ -91,3 +92,84 @@ def test_a_visitor_is_erased_and_was_exported(agents, tmp_path, capsys):
     assert (code, err) == (
         *(2, "posse: no agent named has a decision for 'u-17': check the name, or its age\n"),
     )
+
+
+@pytest.fixture
+def shops(tmp_path):
+    """Two servers, each with the experiments checkout and banner, and their nodes."""
+    fleet = Several(tmp_path).start(a=table("a"), b=table("b"))
+    servers = [serve_node(node, "127.0.0.1:0") for node in fleet.nodes.values()]
+    yield list(zip(servers, fleet.nodes.values(), strict=True))
+    for server in servers:
+        server.stop()
+    fleet.close()
+
+
+def test_without_an_experiment_all_of_an_agent_are_erased_from(shops, capsys):
+    (first, node), (second, other) = shops
+    for each in (node, other):
+        for experiment in each.experiments.values():
+            for decision in ("one", "two"):
+                experiment.decide(decision, None, None, "u-17")
+    other.experiment("checkout").erase_visitor("u-17")
+    command = ("erase", first.url, second.url, "--visitor", "u-17")
+    code, out, err = said(capsys, *command, "--experiment", "banner")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [f"{url}: 2 erased" for url in (first.url, second.url)]
+    other.experiment("banner").decide("three", None, None, "u-17")
+    code, out, err = said(capsys, *command)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"{first.url}: 2 erased in checkout",
+        f"{first.url}: 0 erased in banner",
+        f"{second.url}: 0 erased in checkout",
+        f"{second.url}: 1 erased in banner",
+    ]
+    code, out, err = said(capsys, *command)
+    assert code == 2
+    assert all(": 0 erased in " in line for line in out.splitlines())
+    assert err == "posse: no agent named has a decision for 'u-17': check the name, or its age\n"
+
+
+def test_a_decision_is_erased_from_every_experiment_that_has_it(shops, capsys):
+    (first, node), _ = shops
+    node.experiment("banner").decide("one")
+    command = ("erase", first.url, "--decision", "one")
+    code, out, err = said(capsys, *command)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"{first.url}: 0 erased in checkout",
+        f"{first.url}: 1 erased in banner",
+    ]
+    code, _, err = said(capsys, *command)
+    assert code == 2
+    assert err == "posse: no agent named has a decision 'one': check the name, or its age\n"
+
+
+@pytest.mark.parametrize("what", [("--decision", "one"), ("--visitor", "u-17")])
+def test_a_refusal_is_shown_and_not_counted_as_unknown(shops, what, capsys):
+    (first, node), _ = shops
+    node.experiment("banner").decide("one", None, None, "u-17")
+    code, out, err = said(capsys, "erase", first.url, *what, "--experiment", "basket")
+    assert (code, out) == (2, "")
+    runs = "unknown experiment 'basket': this agent runs checkout, banner"
+    assert err == f"posse: {first.url}: {runs}\n"
+
+
+def test_a_missing_token_is_named_with_the_agent(agents, capsys):
+    (first, _), (_, other) = agents
+    closed = serve_node(other, "127.0.0.1:0", token="secret")
+    code, out, err = said(capsys, "erase", first.url, closed.url, "--visitor", "u-17")
+    closed.stop()
+    assert (code, out) == (2, f"{first.url}: 0 erased\n")
+    assert err.startswith(f"posse: {closed.url}: token missing or wrong")
+
+
+def test_another_server_is_no_agent(agents, monkeypatch, capsys):
+    (first, _), _ = agents
+    command = ("erase", first.url, "--visitor", "u-17")
+    line = f"posse: the server at {first.url} is not a Posse agent\n"
+    monkeypatch.setattr("posse.live.client.Client.erase_visitor", lambda *_, **__: {"hello": 1})
+    assert said(capsys, *command) == (2, "", line)
+    monkeypatch.setattr("posse.live.client.Client.experiments", lambda _: {"hello": 1})
+    assert said(capsys, *command) == (2, "", line)
