@@ -173,3 +173,17 @@ def test_another_server_is_no_agent(agents, monkeypatch, capsys):
     assert said(capsys, *command) == (2, "", line)
     monkeypatch.setattr("posse.live.client.Client.experiments", lambda _: {"hello": 1})
     assert said(capsys, *command) == (2, "", line)
+
+
+def test_both_tokens_erase_and_the_help_says_so(agents, tmp_path, monkeypatch, capsys):
+    _, (_, node) = agents
+    server = serve_node(node, "127.0.0.1:0", token="apple", operator_token="pear")
+    for token in ("apple", "pear"):
+        node.experiment().decide(token)
+        (tmp_path / token).write_text(token)
+        command = ("erase", server.url, "--decision", token, "--token-file", tmp_path / token)
+        assert said(capsys, *command) == (0, f"{server.url}: 1 erased\n", "")
+    server.stop()
+    monkeypatch.setenv("COLUMNS", "200")
+    out = said(capsys, "erase", "--help")[1]
+    assert "the application's token or the operators': http_token or operator_token" in out

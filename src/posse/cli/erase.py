@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posse.cli.common import UserError
-from posse.cli.operators import By, Reason, TokenFile, Verify, call_agent
+from posse.cli.operators import By, Reason, Verify, call_agent
 
 if TYPE_CHECKING:
     from posse.live.client import Client
@@ -38,7 +39,13 @@ def erase(
         str | None,
         typer.Option(help="The only experiment to erase from (default: all that the agent runs)."),
     ] = None,
-    token_file: TokenFile = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the application's token or the operators': http_token or "
+            "operator_token in agent.toml."
+        ),
+    ] = None,
     verify: Verify = None,
 ) -> None:
     """Delete decisions, with id, visitor and context, from the stores of the agents named.
