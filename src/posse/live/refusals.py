@@ -9,9 +9,10 @@ from __future__ import annotations
 
 REFUSALS = {
     "fingerprint_mismatch": (
-        "A neighbour has another family, prior, `reward_range`, `half_life`, `stop` (or, "
-        "with `stop`, another `reward_window`) or context schema. Give all agents of the "
-        "experiment the same settings."
+        "A neighbour has another family, prior, `reward_range`, `half_life`, context schema, "
+        "`holdout` (or, with it, another `control_arm`), or other names or ranges of metrics. Or "
+        "one of the two has no `stop`, or both have one and different `reward_window`s. Give all "
+        "agents of the experiment the same settings."
     ),
     "signature_invalid": (
         "The origin of an entry has no certificate of an authority trusted here, or the "
