@@ -6,13 +6,21 @@ message that the node sends: these are the points at which a process can be kill
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sqlite3
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from posse.live.agent import action_selection, evidence
+from posse.live.messaging import wire
+from posse.live.store import schema
+
+_open_real_connection = schema.open_connection
 
 FAILURES = {
     "full": ("database or disk is full", sqlite3.SQLITE_FULL),
@@ -200,7 +208,7 @@ def open_connection(path: Path, *, readonly: bool = False) -> sqlite3.Connection
     """In place of the store's own: the same connection, on the simulated disk of its path."""
     disk = _disks.get(path)
     if disk is None:
-        return _real_connect(path, readonly=readonly)
+        return _open_real_connection(path, readonly=readonly)
     mode = "ro" if readonly else "rw"
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode={mode}", uri=True, isolation_level=None, factory=Connection
@@ -212,25 +220,30 @@ def open_connection(path: Path, *, readonly: bool = False) -> sqlite3.Connection
     return connection
 
 
-def install_disks() -> None:
-    """Put the simulated disks under every store of this process."""
-    global _real_connect
-    from posse.live.agent import action_selection, evidence
-    from posse.live.messaging import wire
-    from posse.live.store import schema
-
-    if schema.open_connection is not open_connection:
-        # it takes thirty milliseconds at every start, and the policy of simulations is honest
-        action_selection.Chooser.check_honesty = lambda self: None  # type: ignore[method-assign]
-        # so are its families
-        evidence.PowerSums._check_statistic = lambda self: None  # type: ignore[method-assign]
-        _real_connect = schema.open_connection
-        schema.open_connection = open_connection
-        # an agent makes one codec and one policy, a simulation some for every process
-        for module, name in (
-            (wire, "get_type_hints"), (wire, "_may_hold_floats"), (action_selection, "_takes_race"),
-        ):  # fmt: skip
-            setattr(module, name, functools.cache(getattr(module, name)))
+@contextlib.contextmanager
+def simulate_disks() -> Iterator[None]:
+    """Put the simulated disks under every store of this process, until the end of the block."""
+    replacements = _list_replacements()
+    before = [getattr(owner, name) for owner, name, _ in replacements]
+    for owner, name, replacement in replacements:
+        setattr(owner, name, replacement)
+    try:
+        yield
+    finally:
+        for (owner, name, _), original in zip(replacements, before, strict=True):
+            setattr(owner, name, original)
 
 
-_real_connect: Callable[..., sqlite3.Connection]
+@functools.cache  # once for a whole campaign
+def _list_replacements() -> list[tuple[Any, str, Any]]:
+    """List what simulations replace: the owner of each name, the name, and what stands for it."""
+    return [
+        (schema, "open_connection", open_connection),
+        # They take thirty milliseconds at every start; policies and families here are honest.
+        (action_selection.Chooser, "check_honesty", lambda self: None),
+        (evidence.PowerSums, "_check_statistic", lambda self: None),
+        # An agent makes one codec and one policy, a simulation some for every process.
+        (wire, "get_type_hints", functools.cache(typing.get_type_hints)),
+        (wire, "_may_hold_floats", functools.cache(wire._may_hold_floats)),
+        (action_selection, "_takes_race", functools.cache(action_selection._takes_race)),
+    ]

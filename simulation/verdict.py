@@ -26,8 +26,7 @@ MOST_ROUNDS = 130
 
 def run_plan(plan: Plan) -> str | None:
     """Play a schedule; return None, or the promise that was broken."""
-    with open_folder() as path:
-        disks.install_disks()
+    with open_folder() as path, disks.simulate_disks():
         world = World(plan, path)
         try:
             for number, step in enumerate(plan.steps):
