@@ -122,7 +122,6 @@ def shorten_periods(exchange: Any, eager: bool) -> None:
         exchange.sender.digest_every = exchange.sender.batch = 3
         exchange.grace_ticks = GRACE
         exchange.longest_rest = 2 * GRACE
-        exchange.compaction.longest_rest = 2.0 * GRACE
         exchange.compaction.every = 3
         exchange.compaction.quiet = QUIET
         if eager:

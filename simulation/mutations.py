@@ -208,6 +208,9 @@ RULES: dict[str, list[Patch]] = {
     "origins: nothing folds before neighbours have shown what they hold": [
         (compaction, "_is_largest", _is_largest_of_shown)
     ],
+    "origins: bases that have nothing in common are joined": [
+        (compaction.Compaction, "join_bases", lambda *_: None)
+    ],
     "origins: what waited is told after the rest": [
         (own.OwnIncarnations, "end_rest", lambda self: setattr(self, "resting", False)),
     ],

@@ -113,6 +113,7 @@ class Node:
         self.reloader: Reloader | None = None  # of a node that was made of settings
         for experiment in self.experiments.values():
             experiment.counts.whole = self.counts
+            experiment.agent.exchange.tick_seconds = tick_seconds
             experiment.connect(neighbours)
             if experiment.resumed:
                 experiment.recorder.note_event("restart", f"{name} restarted")
@@ -251,6 +252,7 @@ class Node:
         """Continue with these experiments and neighbours; requests see the old or the new ones."""
         for experiment in experiments.values():
             experiment.counts.whole = self.counts
+            experiment.agent.exchange.tick_seconds = tick_seconds
         # Replaced, never changed: other threads may be iterating over the old one.
         self.experiments = dict(experiments)
         self.neighbours = neighbours

@@ -27,7 +27,7 @@ START, WHOLE = (0, 0, 0, PER_UNIT), (PER_UNIT, PER_UNIT, PER_UNIT, PER_UNIT)
 def tune(process, window=WINDOW, above=2):
     process.reward_window = window
     process.compaction.every, process.compaction.fold_above = 1, above
-    process.compaction.longest_rest = WINDOW / 2
+    process.tick_seconds = WINDOW / 2 / process.longest_rest
     return process
 
 
@@ -309,3 +309,146 @@ def test_a_commit_that_fails_undoes_a_fold():
     pair.pump(2)
     assert pair.compact()
     assert count(pair.me) == 6
+
+
+def crash_loop(starts):
+    """An agent that was started very often, with one decision in each start, and its neighbour."""
+    mine, friend = tune(agent("me", **CLOSED)), agent("friend", **CLOSED)
+    agents = link(mine, friend)
+    for _ in range(starts):
+        mine.incarnations.present = 0
+        mine.observe("a", WHOLE, mine.begin_decision("a"))
+    mine.incarnations.present = 0
+    now = pump(agents, 0.0, starts // 200 + 12)
+    assert count(friend) == count(mine) == starts
+    return agents, now
+
+
+def test_more_entries_than_a_base_has_names_fold_in_parts_and_count_once():
+    """Seen: 1,200 rewards counted 1,376 times, for one fold dropped names that no base had had."""
+    agents, now = crash_loop(1200)
+    mine = agents["me"]
+    for _ in range(40):
+        assert mine.needs_compaction() == bool(len(own_entries(mine)) > 2)
+        if mine.needs_compaction():
+            mine.compact(())
+        save(mine)
+        now = pump(agents, now, 2)
+        assert count(mine) == count(agents["friend"]) == 1200
+    assert len(own_entries(mine)) <= 2
+    assert mine.neighbours()["friend"].lag == 0
+
+
+def test_a_base_takes_the_entries_for_which_it_has_room_and_the_others_are_named():
+    """Seen: one entry too many, and nothing was ever folded again."""
+    pair = Pair(1, row=WHOLE, **CLOSED)
+    arms = [f"arm-{n}" for n in range(1200)]
+    for first in (0, 400, 800):
+        pair.restart()
+        pair.me.connect("friend")
+        pair.pump(3)
+        for arm in arms[first : first + 400]:
+            pair.me.observe(arm, WHOLE, pair.me.begin_decision(arm))
+        pair.pump(3)
+    pair.restart()
+    pair.me.connect("friend")
+    pair.me.observe("a", WHOLE, pair.me.begin_decision("a"))
+    pair.pump(3)
+    assert pair.compact()
+    pair.pump(4)
+    assert len(own_entries(pair.me)) == 2  # the present one, and 400 arms that do not fit
+    assert len(pair.me.replica.entries["me", 0].arms) == 801
+    for each in pair.agents.values():
+        assert count(each) == 2
+        assert {arm: count(each, arm) for arm in arms} == dict.fromkeys(arms, 1)
+    assert any("not compacted" in sentence for sentence in pair.me.warnings())
+
+
+def test_a_fold_that_takes_nothing_is_not_tried_again_before_its_turn():
+    """Seen: every tick read all open decisions."""
+    agents, now = crash_loop(40)
+    mine = agents["me"]
+    mine.compaction.every = 60
+    opened = set(mine.incarnations.writable)
+    while mine.sender.ticks % 60 == 0:
+        now = pump(agents, now)
+    assert mine.needs_compaction()
+    mine.compact(opened)
+    assert not mine.needs_compaction()
+    mine.sender.ticks = 60
+    assert mine.needs_compaction()
+    mine.compact(())
+    assert mine.replica.version(("me", 0))[0] == 40
+
+
+NINE = {"a": (*(9 * x for x in WHOLE),)}
+
+
+def lost_and_folded():
+    """An agent that lost its disk and folds, with what it folded, and its base from before."""
+    pair = Pair(4, row=WHOLE, **CLOSED)
+    assert pair.compact()
+    pair.pump(3)
+    folded = pair.me.replica.entries["me", 0].covers
+    return pair, folded, base("me", (*range(1, 10),), made=9, evidence=NINE)
+
+
+def test_a_lost_disk_that_folded_before_it_heard_of_its_base_keeps_both():
+    """Seen: 17 of 26 acknowledged rewards were left."""
+    pair, folded, before = lost_and_folded()
+    pair.me.receive("old", message(before), pair.now)
+    joined = pair.me.replica.entries["me", 0]
+    assert set(joined.covers) == {*folded, *before.covers}
+    assert joined.version > before.version
+    assert not any("compacted" in sentence for sentence in pair.me.warnings())
+    pair.pump(4)
+    assert count(pair.me) == count(pair.agents["friend"]) == 4 + 9
+    pair.me.receive("old", message(before), pair.now)  # again
+    assert count(pair.me) == 4 + 9
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_bases_that_may_have_an_incarnation_in_common_are_not_joined(many):
+    pair, folded, _ = lost_and_folded()
+    names = range(2000, 3024 - 2) if many else range(2000, 2009)
+    covers = (*names,) if many else (folded[0], *names)
+    pair.me.receive("old", message(base("me", covers, made=5000, evidence=NINE)), pair.now)
+    assert pair.me.replica.entries["me", 0].covers == covers
+    assert any("compacted" in sentence for sentence in pair.me.warnings())
+
+
+def test_a_lost_disk_is_not_taken_for_a_second_agent():
+    """Seen: "stop the one that should not run", where nothing else ran."""
+    pair = Pair(3)
+    friend = pair.agents["friend"]
+    pair.agents["me"] = tune(agent("me"))
+    pair.me.connect("friend")
+    assert count(friend) == 3
+    pair.pump(6)
+    assert count(pair.me) == 3
+    assert pair.me.warnings() == []
+    assert pair.me.compaction.twin_seen is None
+
+
+def test_a_twin_may_rest_for_as_many_ticks_as_it_takes():
+    """Seen: with long ticks, what a resting agent told later was compacted already."""
+    pair = forgotten(opened=True)
+    pair.me.tick_seconds = 10 * WINDOW / pair.me.longest_rest
+    pair.compact()
+    pair.pump(11, seconds=WINDOW)
+    assert not pair.compact()
+    pair.pump(2, seconds=WINDOW)
+    assert pair.compact()
+
+
+def test_starts_whose_decisions_had_no_reward_leave_no_names():
+    """Seen: after 300 such starts 300 names were on disk."""
+    pair = Pair(1)
+    for _ in range(40):
+        pair.restart()
+        pair.me.begin_decision("a")
+        save(pair.me)
+    pair.pump(3)
+    assert len(pair.me.incarnations.writable) > 40
+    pair.compact()
+    assert len(pair.me.incarnations.writable) <= 2

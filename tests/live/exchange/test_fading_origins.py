@@ -332,3 +332,31 @@ def test_the_revision_rises_when_evidence_fades_and_not_between_ticks():
     me.tick(10.0)
     assert me.revision > before
     assert me.evidence()["a"][-1] < read["a"][-1]
+
+
+@pytest.mark.parametrize(("n_ahead", "n_folded"), [(2, 3), (3, 2)])  # of 3 the base is one
+def test_entries_of_a_clock_that_was_ahead_are_not_folded_before_their_time(n_ahead, n_folded):
+    """Seen: one start with a clock ten half-lives ahead, and a fold made 800 pulls of 8."""
+    ahead, now = 10 * HALF_LIFE, 1000 * HALF_LIFE
+    disk = None
+    for nth in range(6):
+        begun = now + ahead * (nth < n_ahead)
+        process = (
+            fading(now=begun)
+            if disk is None
+            else agent(half_life=HALF_LIFE, clock=lambda begun=begun: begun)
+        )
+        if disk is not None:
+            process.restore(disk)
+        process.reward_window, process.compaction.fold_above = 1.0, 1
+        process.compaction.every = 1
+        process.tick(begun)
+        process.observe("a", ONE, process.begin_decision("a"))
+        pulls = process.own()["a"][-1]
+        if process.needs_compaction():
+            process.compact(())
+        assert process.own()["a"][-1] == pytest.approx(pulls, abs=10)
+        disk = save(process)
+    (folded,) = (e for e in process.replica.of_origin("me") if e.incarnation == 0)
+    assert len(folded.covers) == n_folded
+    assert (folded.epoch > process._epochs.epoch) == (n_ahead == 3)

@@ -1,13 +1,14 @@
 """What a liar cannot do to an agent of origins: forge, exaggerate, or fill its memory."""
 
 import json
+import random
 from dataclasses import replace
 
 import pytest
 
 from posse.live.exchange import Origins, RateCap
 from posse.live.ledger.sums import PER_UNIT
-from tests.live.exchange.origins import ONE, agent, base, entry, message, signatures
+from tests.live.exchange.origins import ONE, agent, base, entry, link, message, pump, signatures
 from tests.live.exchange.world import BOUNDS
 
 
@@ -145,3 +146,40 @@ def test_a_bad_entry_is_refused_alone(pulls):
     mine.receive("peer", message(bad, entry(pulls=2), bad), 0.0)
     assert mine.evidence() == {"a": (0, 2 * PER_UNIT)}
     assert mine.refusals.total() == 2
+
+
+def test_entries_that_a_neighbour_refuses_keep_no_others_from_it():
+    """Seen: ten entries were lacking, of which the same few filled every message."""
+
+    def large(number):
+        rows = {f"{number}-{k}".ljust(200, "x"): ONE for k in range(1000)}
+        return entry("liar", number, evidence=rows)
+
+    mine, friend = agent(), agent("friend")
+    agents = link(mine, friend)
+    for number in range(1, 9):  # all that an origin may take, at each of them something else
+        friend.receive("liar", message(large(number)), 0.0)
+        mine.receive("liar", message(large(100 + number)), 0.0)
+    mine.receive("honest", message(entry("honest")), 0.0)
+    mine.observe("a", ONE, mine.begin_decision("a"))
+    assert len(mine.replica.of_origin("liar")) == len(friend.replica.of_origin("liar")) == 8
+    pump(agents, 0.0, 40)
+    assert {"honest", "me"} < friend.known()
+    assert friend.refusals["too_many_entries_of_origin"] > 10
+
+
+def test_pulls_of_an_origin_are_the_sum_of_its_entries_whatever_changes():
+    capped = agent(rate_cap=RateCap(1000.0, 0.0))
+    generator = random.Random(5)
+    for seq in range(1, 200):
+        number = generator.randrange(0, 9)
+        pulls = generator.randrange(1, 5)
+        made = (
+            base("other", (*range(1, 1 + generator.randrange(1, 4)),), pulls, seq=seq)
+            if number == 0
+            else entry("other", number, seq, pulls)
+        )
+        capped.receive("other", message(made), float(seq))
+        entries = capped.replica.of_origin("other")
+        assert capped.replica.pulls_of("other") == sum(each.pulls() for each in entries)
+    assert not capped.refusals

@@ -1,5 +1,7 @@
 """The rest after a start: own entries are not written before neighbours were asked."""
 
+import itertools
+
 import pytest
 
 from posse.live.exchange import Flows, Origins
@@ -245,3 +247,19 @@ def test_no_incarnation_is_superseded_without_a_copy(exchange):
     assert not mine.is_superseded(incarnation)
     assert not mine.is_superseded(0)  # of a store without incarnations
     assert mine.warnings() == []
+
+
+def test_the_reward_of_a_decision_has_the_room_that_was_reserved_for_it():
+    """Seen: a restart forgot the empty row, and 800 long names of arms had taken its place."""
+    first = agent("me")
+    opened = first.begin_decision("short")
+    for number in itertools.count():
+        arm = f"{number}-".ljust(191, "x")
+        if first.begin_decision(arm) != opened:
+            break
+        first.observe(arm, ONE, opened)
+    process = start(save(first))
+    process.tick(1.0)
+    process.observe("short", ONE, opened)
+    assert process.own()["short"] == ONE
+    assert not process.refusals

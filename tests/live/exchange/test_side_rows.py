@@ -75,7 +75,7 @@ def test_what_no_observation_gives_is_refused_here_and_of_neighbours(cell):
     mine = agent(**SIDE)
     with pytest.raises(ValueError, match="no observation within the bounds"):
         mine.observe_side(NAME, cell)
-    forged = entry(evidence={"a": WHOLE, NAME: (*cell, 0)})
+    forged = entry(evidence={"a": WHOLE, NAME: cell})
     mine.receive("other", message(forged), 1.0)
     assert mine.refusals == {"evidence_exceeds_pulls": 1}
     assert mine.side_cells() == {}
@@ -86,17 +86,17 @@ def test_where_nothing_is_measured_side_rows_are_refused():
     mine = agent(**options)
     with pytest.raises(ValueError, match="no observation"):
         mine.observe_side(NAME, CELL)
-    mine.receive("other", message(entry(evidence={"a": WHOLE, NAME: (*CELL, 0)})), 1.0)
+    mine.receive("other", message(entry(evidence={"a": WHOLE, NAME: CELL})), 1.0)
     assert mine.refusals == {"evidence_exceeds_pulls": 1}
     with pytest.raises(ValueError, match="do not fade"):
         agent(**SIDE, half_life=10.0)
 
 
-def test_a_side_row_that_claims_pulls_is_refused():
+def test_a_side_row_has_three_numbers_and_counts_as_no_pull():
     mine = agent(**SIDE, rate_cap=RateCap(1.0, 0.0))
     mine.receive("other", message(entry(evidence={NAME: (*CELL, ONE)})), 1.0)
-    assert mine.refusals == {"evidence_exceeds_pulls": 1}
-    ok = entry(evidence={"a": WHOLE, NAME: (*CELL, 0)})
+    assert mine.refusals == {"malformed": 1}
+    ok = entry(evidence={"a": WHOLE, NAME: CELL})
     assert ok.pulls() == ONE
     mine.receive("other", message(ok), 1.0)
     assert mine.side_cells() == {("metric", "latency", "red"): CELL}
@@ -112,3 +112,23 @@ def test_room_is_reserved_for_all_rows_of_a_decision():
     assert made != first  # 1,200 rows are more than one entry holds
     assert mine.refusals == {}
     assert len(mine.side_cells()) == 599
+
+
+def test_side_rows_take_no_more_room_where_contexts_have_many_columns():
+    """Seen: they were as wide as the rows of arms, and neighbours refused what they filled."""
+    wide = {"bounds": (1.0,) * 1056, "closed": 527, "side": 2.0}
+    mine, other = agent(**wide), agent("other", **wide)
+    agents = link(mine, other)
+    row = (0,) * 1055 + (ONE,)
+    buckets = [name_side_row("uplift", f"bandit {n}") for n in range(64)]
+    numbers = set()
+    for bucket in buckets * 2:
+        numbers.add(mine.begin_decision("a", [bucket]))
+        mine.observe("a", row, max(numbers))
+        mine.observe_side(bucket, CELL, max(numbers))
+    assert len(numbers) == 1  # all of it is in one entry
+    pump(agents, 0.0, 3)
+    assert other.evidence() == {"a": (0,) * 1055 + (128 * ONE,)}
+    assert len(other.side_cells()) == 64
+    assert set(other.side_cells().values()) == {tuple(2 * x for x in CELL)}
+    assert own_entries(mine)[0].size() < 20_000

@@ -87,8 +87,9 @@ def test_an_own_base_that_is_overruled_is_said():
     mine = agent("me")
     mine.receive("peer", message(base("me", covers=(1, 2), pulls=2)), 0.0)
     mine.warnings()
-    mine.receive("peer", message(base("me", covers=(3, 4, 5), pulls=3)), 1.0)
+    mine.receive("peer", message(base("me", covers=(2, 3, 4), pulls=3)), 1.0)
     assert any("compacted" in sentence for sentence in mine.warnings())
+    assert count(mine) == 3
 
 
 def test_a_lost_disk_takes_back_what_neighbours_held_and_writes_none_of_it():

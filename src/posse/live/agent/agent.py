@@ -123,7 +123,6 @@ class Agent:
             self.policy, self._evidence.at_mean, horizon, shares, self.visitor_hash
         )
         self._chooser.check_policy(len(names), self.context is not None)
-        check_message_size(self._evidence, names)
         if stop is not None and self.context is not None:
             raise ValueError(NO_WINNER_OF_CONTEXTS)
         if stop is not None:
@@ -137,6 +136,7 @@ class Agent:
             terms["half_life"] = half_life
         self.measures = measures
         measures.check_arms(names)
+        check_message_size(self._evidence, names, measures)
         if measures:
             check_measures(exchange, half_life)
             options["side"] = SideSums.largest_observation(self._evidence)
@@ -282,8 +282,8 @@ class Agent:
         shares = shares or self.shares
         shares.check_arm_count(len(names))
         self._chooser.check_policy(len(names), self.context is not None)
-        check_message_size(self._evidence, names)
         self.measures.check_arms(names)
+        check_message_size(self._evidence, names, self.measures)
         self._chooser.shares = shares
         self._rebuild(names, self.sites)
 

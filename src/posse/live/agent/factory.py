@@ -20,8 +20,9 @@ from posse import validation
 from posse.contexts import Contexts
 from posse.families import Model, get_family_name
 from posse.live.agent.evidence import SIGNS, Evidence
+from posse.live.agent.measures import Measures
 from posse.live.exchange import DEFAULT, EXCHANGES, LARGEST_ENTRY, Exchange, row_size
-from posse.live.ledger import LONGEST_NAME, MOST_ARMS
+from posse.live.ledger import CELL_NUMBERS, LONGEST_NAME, MOST_ARMS
 
 VERSION = 1  # of what is hashed, at the head of every fingerprint; any other is refused
 
@@ -152,16 +153,23 @@ def make_evidence(
     return evidence
 
 
-def check_message_size(evidence: Evidence, names: Sequence[str]) -> None:
-    """Refuse more columns and arms than one message can carry of an agent's evidence."""
+def check_message_size(evidence: Evidence, arms: Sequence[str], measures: Measures) -> None:
+    """Refuse more columns, arms and metrics than one message can carry of an agent's evidence."""
     coordinates = len(evidence.bounds)
-    size = sum(row_size(name, coordinates) for name in names)
-    if evidence.features and size > LARGEST_ENTRY // 2:
+    size = sum(row_size(arm, coordinates) for arm in arms)
+    size += sum(row_size(name, CELL_NUMBERS) for name in measures.name_rows(arms))
+    if size <= LARGEST_ENTRY // 2 or not (evidence.features or measures):
+        return
+    if evidence.features:
         raise ValueError(
-            f"context has {evidence.features} columns and there are {len(names)} arms: "
-            f"{len(names)} x {coordinates} numbers are too many for a message, at most some "
+            f"context has {evidence.features} columns and there are {len(arms)} arms: "
+            f"{len(arms)} x {coordinates} numbers are too many for a message, at most some "
             f"{LARGEST_ENTRY // 20:,}: merge rare categories, or play fewer arms"
         )
+    raise ValueError(
+        f"{len(arms)} arms with {len(measures.metrics)} metrics take {size:,} bytes of a message, "
+        f"at most {LARGEST_ENTRY // 2:,}: play fewer arms, shorten names, or measure less"
+    )
 
 
 def fingerprint_agent(

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from posse import validation
-from posse.live.ledger import MOST_ARMS
+from posse.live.ledger import MOST_ARMS, name_side_row
 
+SIDES = ("bandit", "control")
+UPLIFT = "uplift"  # the first part of the name of a side row
+METRIC = "metric"
 BUCKETS = 32  # of visitors, on each side of an uplift
 LARGEST_HOLDOUT = 0.5
 MOST_METRICS = 20
@@ -121,12 +124,19 @@ class Measures:
             validation.validate_choice("control_arm", self.control_arm, arms)
         if self.metrics and max(map(len, arms)) > LONGEST_ARM:
             raise ValueError(f"arms must have at most {LONGEST_ARM} characters where metrics are")
-        rows = len(arms) * (1 + len(self.metrics)) + 2 * BUCKETS * (self.holdout is not None)
+        rows = len(arms) + len(self.name_rows(arms))
         if rows > MOST_ARMS:
             raise ValueError(
                 f"{len(arms)} arms with {len(self.metrics)} metrics are {rows} rows, at most "
                 f"{MOST_ARMS}: measure less, or play fewer arms"
             )
+
+    def name_rows(self, arms: Sequence[str]) -> list[str]:
+        """Return the names of all side rows of an experiment with these arms."""
+        names = [name_metric_row(metric.name, arm) for metric in self.metrics for arm in arms]
+        if self.holdout is not None:
+            names += map(name_bucket_row, range(-BUCKETS, BUCKETS))
+        return names
 
     def fingerprint_terms(self) -> dict[str, float | str | None]:
         """Return what must be equal at all agents of an experiment."""
@@ -182,3 +192,14 @@ def _read_metric(name: str, table: Any) -> Metric:
             f"metrics.{name}.limit must be a number or text, got {validation.format_value(limit)}"
         )
     return Metric(name, (ends[0], ends[1]), table.get("worse"), limit)
+
+
+def name_metric_row(metric: str, arm: str) -> str:
+    """Return the name of the side row of a metric of an arm."""
+    return name_side_row(METRIC, metric, arm)
+
+
+def name_bucket_row(bucket: int) -> str:
+    """Return the name of the side row of a bucket: below 0 are those of the holdout."""
+    side, number = (SIDES[1], -1 - bucket) if bucket < 0 else (SIDES[0], bucket)
+    return name_side_row(UPLIFT, f"{side} {number}")

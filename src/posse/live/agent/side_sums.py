@@ -16,18 +16,24 @@ import numpy as np
 
 from posse.confidence_sequences import bounded_mean_interval, cluster_difference_interval
 from posse.live.agent.evidence import Evidence
-from posse.live.agent.measures import BUCKETS, Measures, Metric
+from posse.live.agent.measures import (
+    BUCKETS,
+    METRIC,
+    SIDES,
+    UPLIFT,
+    Measures,
+    Metric,
+    name_bucket_row,
+    name_metric_row,
+)
 from posse.live.agent.rendezvous_hashing import VisitorHash
 from posse.live.exchange import Exchange
-from posse.live.ledger import NO_CELL, PER_UNIT, Cell, name_side_row
+from posse.live.ledger import NO_CELL, PER_UNIT, Cell
 from posse.randomness import FloatArray
 
 ERROR = 0.05  # of the interval of the uplift, and of all intervals of one metric together
 LEAST_CLOSED = 100  # closed decisions of each side, before there is an interval
 LEAST_BUCKETS = 8  # with decisions, on each side
-SIDES = ("bandit", "control")
-UPLIFT = "uplift"  # the first part of the name of a row
-METRIC = "metric"
 
 Cells = Mapping[tuple[str, ...], Cell]
 
@@ -116,8 +122,8 @@ class SideSums:
 
     def row_names(self, arm: str, bucket: int | None) -> list[str]:
         """Return the side rows to which a decision may add."""
-        names = [name_side_row(METRIC, name, arm) for name in self._metrics]
-        return names if bucket is None else [*names, _name_bucket(bucket)]
+        names = [name_metric_row(name, arm) for name in self._metrics]
+        return names if bucket is None else [*names, name_bucket_row(bucket)]
 
     def observe_reward(self, bucket: int, reward: float, incarnation: int) -> None:
         """Add the final reward of a decision to its bucket."""
@@ -126,14 +132,14 @@ class SideSums:
             int((reward / self._largest) ** 2 * PER_UNIT),
             PER_UNIT,
         )
-        self._exchange.observe_side(_name_bucket(bucket), cell, incarnation)
+        self._exchange.observe_side(name_bucket_row(bucket), cell, incarnation)
 
     def observe_metrics(self, arm: str, values: Mapping[str, float], incarnation: int) -> None:
         """Add metrics of a decision for an arm."""
         for name, value in values.items():
             y = value / self._metrics[name].scale
             cell = (int(y * PER_UNIT), int(y * y * PER_UNIT), PER_UNIT)
-            self._exchange.observe_side(name_side_row(METRIC, name, arm), cell, incarnation)
+            self._exchange.observe_side(name_metric_row(name, arm), cell, incarnation)
 
     # ---- reports
 
@@ -263,8 +269,3 @@ def _describe_uplift(
             f"bandit and {sides[1].decisions:,} of {arm}"
         )
     return f"{sentence}, between {low:+.4g} and {high:+.4g} (95%, valid at every look)"
-
-
-def _name_bucket(bucket: int) -> str:
-    side, number = (SIDES[1], -1 - bucket) if bucket < 0 else (SIDES[0], bucket)
-    return name_side_row(UPLIFT, f"{side} {number}")

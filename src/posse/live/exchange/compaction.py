@@ -13,13 +13,30 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from posse.live.exchange.digests import Neighbour
-from posse.live.exchange.messages import BASE, LARGEST_ENTRY, MOST_NAMES, NO_VERSION, Entry
+from posse.live.exchange.messages import (
+    BASE,
+    LARGEST_ENTRY,
+    MOST_NAMES,
+    NO_VERSION,
+    Entry,
+    row_size,
+)
 from posse.live.exchange.own_incarnations import NONCE_BITS, OwnIncarnations
-from posse.live.ledger import LARGEST_SUM, MOST_ARMS, is_side_row, plus, shift_ledger
+from posse.live.ledger import (
+    LARGEST_SUM,
+    MOST_ARMS,
+    Ledger,
+    is_side_row,
+    plus,
+    shift_ledger,
+    total,
+)
 
 DAY = 86_400.0  # seconds
 ABANDONED_WINDOWS = 2  # a living twin closes its decisions after one, and tells it a tick later
 MANY = 4  # times `fold_above`, beyond which an agent that starts again and again compacts at once
+MOST_AT_ONCE = 64  # entries: neighbours must learn the names of a base before it drops the oldest
+LARGEST_ROWS = LARGEST_ENTRY * 9 // 10  # bytes of the sums of a base, beside its names
 RISES_OF_A_TWIN = 2  # new versions of incarnations that no process of this disk writes
 
 
@@ -33,9 +50,11 @@ class Compaction:
     every: int = 60  # ticks
     quiet: float = DAY  # seconds for which an entry that came back must not have changed
     longest_rest: float = 300.0  # seconds for which a living twin may rest, and tell nothing
+    full: bool = False  # whether entries could not be folded, because no message can carry the base
     twin_seen: float | None = None  # when a second agent of this name was last noticed
     _changed_at: dict[int, float] = field(default_factory=dict)  # of entries that came back
     _rises: int = 0
+    _stuck: int = 0  # entries of which the last fold took none: the next one waits for its turn
 
     def note_change(self, entry: Entry, now: float, rested_alone: bool) -> None:
         """Note that a neighbour showed an own entry that this disk may not write.
@@ -56,10 +75,13 @@ class Compaction:
         if self.own.resting or self._changed_lately(now, window):
             return False
         entries = self._unfolded()
-        if tick % self.every and len(entries) <= MANY * self.fold_above:
+        if tick % self.every and len(entries) <= max(MANY * self.fold_above, self._stuck):
             return False
-        return len(entries) > self.fold_above or any(
-            self._is_abandoned(entry, now, window) for entry in entries
+        names = len(self.own.writable) if window is not None else 0  # also without evidence
+        return (
+            len(entries) > self.fold_above
+            or names > MANY * self.fold_above
+            or any(self._is_abandoned(entry, now, window) for entry in entries)
         )
 
     def fold(
@@ -71,9 +93,10 @@ class Compaction:
     ) -> None:
         """Fold the entries that nobody will write again into the base."""
         own = self.own
+        unfolded = self._unfolded()
         finished = [
             entry
-            for entry in self._unfolded()
+            for entry in unfolded
             if self._is_finished(entry, open_incarnations, now, window)
             or self._is_abandoned(entry, now, window)
         ]
@@ -81,14 +104,18 @@ class Compaction:
             finished += [entry for entry in self._oldest_writable() if entry not in finished]
         else:
             self._forget_empty(open_incarnations)
+        # Numbers of a later epoch would be doubled, not halved: the clock was ahead.
+        finished = [entry for entry in finished if entry.epoch <= own.epochs.epoch]
         if neighbours:
             finished = [entry for entry in finished if _is_largest(entry, neighbours, now)]
         else:  # nobody confirms an entry that came back
             finished = [entry for entry in finished if entry.incarnation in own.writable]
         key = own.identity, BASE
         base = own.replica.entries.get(key) or Entry.from_ledger(key, NO_VERSION, {})
-        if finished and (not neighbours or _is_largest(base, neighbours, now)):
+        confirmed = not neighbours or _is_largest(base, neighbours, now)
+        if finished and confirmed and base.epoch <= own.epochs.epoch:
             self._write_base(base, finished)
+        self._stuck = len(unfolded) if len(self._unfolded()) == len(unfolded) else 0
 
     def _unfolded(self) -> list[Entry]:
         """Return the own entries beside the base and the present incarnation."""
@@ -113,10 +140,14 @@ class Compaction:
         return (
             window is not None
             and entry.incarnation not in self.own.writable
-            and any(self.own.bounds.open_count(row) > 0 for row in entry.ledger().values())
+            and self._has_open_decisions(entry)
             and now - self._changed_at.setdefault(entry.incarnation, now)
             > self._settling_time(window)
         )
+
+    def _has_open_decisions(self, entry: Entry) -> bool:
+        rows = ((name, row) for name, row in entry.ledger().items() if not is_side_row(name))
+        return any(self.own.bounds.open_count(row) > 0 for _, row in rows)
 
     def _settling_time(self, window: float | None) -> float:
         """Return the seconds in which a living agent of this name would have changed something."""
@@ -145,23 +176,59 @@ class Compaction:
         self.own.remove([number for number in self.own.writable if number not in busy])
 
     def _write_base(self, base: Entry, entries: list[Entry]) -> None:
+        """Fold entries into the base, but none with which a message could not carry it."""
         own = self.own
         epoch = own.epochs.epoch
-        total = shift_ledger(base.ledger(), epoch - base.epoch, own.bounds)
+        folded = shift_ledger(base.ledger(), epoch - base.epoch, own.bounds)
+        names: list[int] = []
         for entry in entries:
-            rows = shift_ledger(entry.ledger(), epoch - entry.epoch, own.bounds).items()
-            sides = {name: row for name, row in rows if is_side_row(name)}
-            total = plus(total, {name: own.bounds.closed_row(row) for name, row in rows} | sides)
-        names = [entry.incarnation for entry in entries]
+            if len(names) == MOST_AT_ONCE:
+                break
+            sums = plus(folded, self._closed_rows(entry))
+            if _fits(sums):
+                folded = sums
+                names.append(entry.incarnation)
+            else:
+                self.full = True
+        if not names:
+            return
         covers = (*base.covers, *names)[-MOST_NAMES:]
         (made, seq, _) = base.version
         version = made + len(names), seq + 1, own.draw(NONCE_BITS)
-        folded = Entry.from_ledger(base.key, version, total, epoch, covers)
-        largest = max((abs(value) for row in total.values() for value in row), default=0)
-        if len(total) > MOST_ARMS or folded.size() > LARGEST_ENTRY or largest > LARGEST_SUM:
-            return  # a message could not carry it
         own.remove(names)
-        own.replica.keep(folded)
+        own.replica.keep(Entry.from_ledger(base.key, version, folded, epoch, covers))
+
+    def join_bases(self, mine: Entry, theirs: Entry) -> Entry | None:
+        """Return the sum of two bases that cover nothing in common; None: one is to be given up.
+
+        A lost disk may fold before it hears of the base that its neighbours hold.
+        """
+        epoch = self.own.epochs.epoch
+        bases = mine, theirs
+        covers = {*mine.covers, *theirs.covers}
+        # A base that covers the most names may have dropped the names of others.
+        apart = len(covers) == len(mine.covers) + len(theirs.covers) <= MOST_NAMES
+        sums = total(shift_ledger(b.ledger(), epoch - b.epoch, self.own.bounds) for b in bases)
+        if not apart or max(b.epoch for b in bases) > epoch or not _fits(sums):
+            return None
+        (made, seq, _), (their_made, their_seq, _) = (b.version for b in bases)
+        version = made + their_made, max(seq, their_seq) + 1, self.own.draw(NONCE_BITS)
+        return Entry.from_ledger(mine.key, version, sums, epoch, tuple(covers))
+
+    def _closed_rows(self, entry: Entry) -> Ledger:
+        """Return what is closed of an entry, in numbers of the present epoch."""
+        bounds = self.own.bounds
+        rows = shift_ledger(entry.ledger(), self.own.epochs.epoch - entry.epoch, bounds)
+        return {
+            name: row if is_side_row(name) else bounds.closed_row(row) for name, row in rows.items()
+        }
+
+
+def _fits(rows: Ledger) -> bool:
+    """Whether a message can carry a base of these sums."""
+    size = sum(row_size(name, len(row)) for name, row in rows.items())
+    largest = max((abs(value) for row in rows.values() for value in row), default=0)
+    return len(rows) <= MOST_ARMS and size <= LARGEST_ROWS and largest <= LARGEST_SUM
 
 
 def _is_largest(entry: Entry, neighbours: Mapping[str, Neighbour], now: float) -> bool:

@@ -55,6 +55,7 @@ class Neighbour:
     heard_at: float | None = None  # by the clock that nobody sets
     shown_up_to: Key = FIRST  # its digest, without a gap since the process began
     shown_all: bool = False  # whether all of it was shown
+    sent: int = 0  # entries so far, behind which its next turn begins
     answered: bool = False  # whether it has shown what it holds of us since this process began
 
     def note(self, key: Key, version: Version) -> None:
@@ -124,9 +125,10 @@ class Sender:
         page = holds, digest_due, first, self._next_page
         room = LARGEST_MESSAGE - sum(map(holding_bytes, holds))
         for name, neighbour in neighbours.items():
-            batch = self._next_batch(neighbour.lacking(replica.entries))
+            batch = self._next_batch(neighbour.lacking(replica.entries), neighbour.sent)
             signed = (self._sign_entry(replica, identity, entry) for entry in batch)
             entries = _fitting(signed, Entry.size, room)
+            neighbour.sent += len(entries)
             neighbour.owed -= {entry.key for entry in entries}
             asks = (identity, question) if question and not neighbour.answered else ("", 0)
             if entries or digest_due or asks[1]:
@@ -134,9 +136,9 @@ class Sender:
                 outgoing.append((name, message))
         return outgoing
 
-    def _next_batch(self, lacking: list[Entry]) -> list[Entry]:
+    def _next_batch(self, lacking: list[Entry], sent: int) -> list[Entry]:
         """In turns, for entries that a neighbour refuses would else keep the others from it."""
-        first = self.ticks * self.batch % max(1, len(lacking))
+        first = sent % max(1, len(lacking))
         return (lacking[first:] + lacking[:first])[: self.batch]
 
     def _turn_page(self, replica: Replica) -> tuple[Holding, ...]:

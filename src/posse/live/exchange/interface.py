@@ -60,6 +60,7 @@ class ExchangeBase(ABC):
         self.network = network
         self.refusals: Counter[str] = Counter()  # reason -> messages or entries refused for it
         self.reward_window: float | None = None  # seconds after which no decision is open
+        self.tick_seconds = 1.0  # between two ticks
         self._bounds = Bounds(tuple(bounds), closed, half_life is not None, features, side)
         self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
         self._draw = draw

@@ -121,7 +121,7 @@ class Examiner:
             and is_list(entry.arms, MOST_ARMS, is_name)
             and len(set(entry.arms)) == len(entry.arms)
             and isinstance(entry.numbers, bytes)
-            and len(entry.numbers) == 8 * self.bounds.dimension * len(entry.arms)
+            and len(entry.numbers) == 8 * sum(map(self.bounds.count_numbers, entry.arms))
             and isinstance(entry.signature, bytes)
             and isinstance(entry.certificate, bytes)
             and is_whole(entry.epoch)
@@ -192,7 +192,7 @@ class Quotas:
         replaced = [held[key] for key in keys if key in held]
         if self.rate_cap is not None:
             pulls = entry.pulls() - sum(other.pulls() for other in replaced)
-            pulls += sum(other.pulls() for other in replica.of_origin(entry.origin))
+            pulls += replica.pulls_of(entry.origin)
             most = self.rate_cap.pulls(now) * PER_UNIT
             # late in an epoch a pull weighs up to 2
             if pulls > (2 * most if self.fading else most):

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from posse.live.ledger import Ledger, Rows
+from posse.live.ledger import CELL_NUMBERS, Ledger, Rows, is_side_row
 
 DEFAULT = "default"  # the experiment of files without tables of experiments
 
@@ -81,12 +81,20 @@ class Entry:
     def ledger(self) -> Ledger:
         """Unpack the sums by arm."""
         numbers = struct.unpack(f"<{len(self.numbers) // 8}q", self.numbers)
-        width = len(numbers) // max(1, len(self.arms))
-        return {arm: numbers[n * width : (n + 1) * width] for n, arm in enumerate(self.arms)}
+        n_cells = sum(map(is_side_row, self.arms))
+        n_arms = len(self.arms) - n_cells
+        width = (len(numbers) - CELL_NUMBERS * n_cells) // max(1, n_arms)
+        ledger = {}
+        at = 0
+        for arm in self.arms:
+            end = at + (CELL_NUMBERS if is_side_row(arm) else width)
+            ledger[arm] = numbers[at:end]
+            at = end
+        return ledger
 
     def pulls(self) -> int:
-        """Count the pulls over all arms, in quanta: the last number of every row."""
-        return sum(row[-1] for row in self.ledger().values())
+        """Count the pulls over all arms, in quanta: the last number of every row of an arm."""
+        return sum(row[-1] for name, row in self.ledger().items() if not is_side_row(name))
 
     def size(self) -> int:
         """The most bytes it takes on the wire."""

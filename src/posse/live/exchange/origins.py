@@ -54,6 +54,10 @@ OVERRULED = (
     "two copies of this agent's store compacted their evidence apart, and one of the two is kept: "
     "evidence of {} earlier starts may be lost"
 )
+FULL = (
+    "evidence of some starts is not compacted, because the arms of all starts do not fit into one "
+    "entry (1,000 arms, 360 kB); after many more starts neighbours refuse this agent's evidence"
+)
 
 
 class Origins(ExchangeBase):
@@ -78,7 +82,7 @@ class Origins(ExchangeBase):
         self.sender = Sender(self.fingerprint, self.network, sign, digest_every, batch)
         self.grace_ticks = GRACE_TICKS
         self.longest_rest = LONGEST_REST
-        self.rested_alone = False  # whether the rest ended before all neighbours had answered
+        self.rested_alone = True  # whether it began, or its rest ended, before all had answered
         self._rested_ticks = 0
         self._question = 1 + self._draw(NONCE_BITS)  # of this process
         self._now = 0.0  # by the clock that nobody sets, if there is one
@@ -261,12 +265,15 @@ class Origins(ExchangeBase):
 
     def needs_compaction(self) -> bool:
         """Whether old entries may be folded; then `compact` must know which decisions are open."""
+        self.compaction.longest_rest = self.longest_rest * self.tick_seconds
         return self.compaction.is_due(self.sender.ticks, self._now, self.reward_window)
 
     def compact(self, open_incarnations: Collection[int]) -> None:
         """Fold the entries of old incarnations, but not of those with open decisions."""
         self.incarnations.write()
         self.compaction.fold(open_incarnations, self._neighbours, self._now, self.reward_window)
+        if self.compaction.full:
+            self._warnings.setdefault(FULL, False)
 
     def examine(self, message: object) -> object:
         """Check shapes and signatures, which needs no lock: others may call anything meanwhile."""
@@ -330,13 +337,11 @@ class Origins(ExchangeBase):
             return AHEAD
         if problem := self._quotas.find_problem(self.replica, entry, now):
             return problem
-        if entry.origin == self.identity:
-            self._take_own(entry)
-        self.replica.keep(entry)
+        self.replica.keep(entry if entry.origin != self.identity else self._take_own(entry))
         return None
 
-    def _take_own(self, entry: Entry) -> None:
-        """Give up the incarnations of which a neighbour has more than this disk."""
+    def _take_own(self, entry: Entry) -> Entry:
+        """Give up the incarnations of which a neighbour has more; returns what is to be kept."""
         superseded = [
             number
             for number in (*entry.covers, entry.incarnation)
@@ -344,15 +349,18 @@ class Origins(ExchangeBase):
         ]
         for number in superseded:
             self.refusals["superseded"] += self.incarnations.supersede(number)
-        if entry.incarnation == BASE:
-            before = self.replica.entries.get(entry.key)
-            if lost := set(before.covers if before is not None else ()) - set(entry.covers):
+        joined = None
+        if (before := self.replica.entries.get(entry.key)) and entry.incarnation == BASE:
+            joined = self.compaction.join_bases(before, entry)
+            lost = set(before.covers) - set(entry.covers)
+            if lost and not joined:
                 self._warnings.setdefault(OVERRULED.format(len(lost)), False)
         self.compaction.note_change(entry, self._now, self.rested_alone)
         if superseded or self.incarnations.resting:
             self._warnings.setdefault(RESTORED, False)
         elif self.compaction.twin_seen == self._now:
             self._warnings.setdefault(TWIN, False)
+        return joined or entry
 
     # ---- durable state
 
@@ -389,6 +397,7 @@ class Origins(ExchangeBase):
         self._neighbours = {}
         self._connect_all(state["neighbours"])
         self._rested_ticks = 0
+        self.rested_alone = False
         self._written = self._saved = self._small_parts()
 
     def _connect_all(self, names: Sequence[str]) -> None:

@@ -50,18 +50,18 @@ class Sums:
     def has_room(self, arm: str, values: Sequence[int]) -> bool:
         """Whether a message can carry it with this: there may be many arms, and large sums."""
         row = self.rows.get(arm)
-        if row is None:
-            return self.has_room_for(1)
+        if row is None:  # its room was reserved, but a restart forgets rows of zeros
+            return self.has_room_for(1, LARGEST_ENTRY)
         # kept short: every reward comes here
         for mine, value in zip(row, values, strict=True):
             if not -LARGEST_SUM <= mine + value <= LARGEST_SUM:
                 return False
         return True
 
-    def has_room_for(self, n_new: int) -> bool:
-        """Whether a message can carry it with so many rows more."""
+    def has_room_for(self, n_new: int, most: int = LARGEST_OWN) -> bool:
+        """Whether it is smaller than so many bytes, and may have so many rows more."""
         size = sum(row_size(arm, len(row)) for arm, row in self.rows.items())
-        return len(self.rows) + n_new <= MOST_ARMS and size <= LARGEST_OWN
+        return len(self.rows) + n_new <= MOST_ARMS and size <= most
 
     def add(self, arm: str, values: Sequence[int]) -> None:
         """Add to an arm."""
@@ -132,7 +132,7 @@ class OwnIncarnations:
             entry = self._entry(self.incarnation())
             new = list(names)
         for name in new:
-            entry.add(name, [0] * self.bounds.dimension)
+            entry.add(name, [0] * self.bounds.count_numbers(name))
         # Written with the next evidence: a version counts only when a neighbour is told of it.
         entry.made += 1
         return self.present

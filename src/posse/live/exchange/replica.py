@@ -32,6 +32,7 @@ class Replica:
         self.sizes: Counter[str] = Counter()  # bytes of all entries of an origin
         self.incarnations: dict[str, list[int]] = {}  # of each origin, its base among them
         self.revision = 0
+        self._pulls: dict[str, int] = {}  # of origins, where they were asked for: in quanta
         self._covered: dict[str, frozenset[int]] = {}
         self._changed: set[Key] = set()
         self._committed: dict[Key, Entry | None] = {}  # of changed keys, as it is on disk
@@ -54,6 +55,12 @@ class Replica:
     def of_origin(self, origin: str) -> list[Entry]:
         """Return all entries of an origin, its base among them."""
         return [self.entries[origin, number] for number in self.incarnations.get(origin, ())]
+
+    def pulls_of(self, origin: str) -> int:
+        """Count the pulls of an origin, in quanta; it may have thousands of entries."""
+        if origin not in self._pulls and origin in self.incarnations:
+            self._pulls[origin] = sum(entry.pulls() for entry in self.of_origin(origin))
+        return self._pulls.get(origin, 0)
 
     def order(self) -> list[Key]:
         """All keys in their order."""
@@ -82,6 +89,8 @@ class Replica:
             self._replace_in_totals(old, entry)
         incarnations = self.incarnations.setdefault(origin, [])
         self.sizes[origin] += (entry.size() if entry else 0) - (old.size() if old else 0)
+        if origin in self._pulls:
+            self._pulls[origin] += (entry.pulls() if entry else 0) - (old.pulls() if old else 0)
         if incarnation == BASE:
             self._covered[origin] = frozenset(entry.covers if entry else ())
         if entry is not None:
@@ -96,6 +105,7 @@ class Replica:
         if not incarnations:
             del self.incarnations[origin], self.sizes[origin]
             self._covered.pop(origin, None)
+            self._pulls.pop(origin, None)
 
     def _replace_in_totals(self, old: Entry | None, new: Entry | None) -> None:
         if old is not None and new is not None and old.epoch == new.epoch:

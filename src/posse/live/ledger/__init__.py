@@ -5,6 +5,7 @@ from posse.live.ledger.half_life import AHEAD as AHEAD
 from posse.live.ledger.half_life import LEAST_TICKS as LEAST_TICKS
 from posse.live.ledger.half_life import Epochs as Epochs
 from posse.live.ledger.half_life import shift_ledger as shift_ledger
+from posse.live.ledger.sums import CELL_NUMBERS as CELL_NUMBERS
 from posse.live.ledger.sums import LARGEST as LARGEST
 from posse.live.ledger.sums import LARGEST_SUM as LARGEST_SUM
 from posse.live.ledger.sums import LONGEST_NAME as LONGEST_NAME

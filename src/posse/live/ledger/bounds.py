@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 from operator import neg
 
-from posse.live.ledger.sums import LARGEST_SUM, PER_UNIT, is_name, is_side_row
+from posse.live.ledger.sums import CELL_NUMBERS, LARGEST_SUM, PER_UNIT, is_name, is_side_row
 
 DIFFERENCE = 2  # pulls: a correction is the difference of two rewards
 # quanta, and the share of a count, that rounding may make up
@@ -40,6 +40,10 @@ class Bounds:
     def dimension(self) -> int:
         """How many coordinates a statistic has."""
         return len(self.per_pull)
+
+    def count_numbers(self, name: str) -> int:
+        """Return how many numbers a row of this name has."""
+        return CELL_NUMBERS if is_side_row(name) else self.dimension
 
     @cached_property
     def largest(self) -> int:
@@ -66,7 +70,7 @@ class Bounds:
 
     def allow_row(self, name: str, values: Sequence[int]) -> bool:
         """Whether it can be a row of an entry: all parts of its decisions are in it."""
-        if self.side is not None and is_side_row(name):
+        if is_side_row(name):
             return self._is_cell(values)
         n = self.closed
         return (
@@ -77,17 +81,15 @@ class Bounds:
 
     def check_cell(self, cell: Sequence[int]) -> tuple[int, ...]:
         """Return a validated observation of a side row as the row that it adds."""
-        row = (*cell, *[0] * (self.dimension - len(cell)))
-        if not self._is_cell(row):
+        if not self._is_cell(cell):
             raise ValueError(f"no observation within the bounds: {cell}")
-        return row
+        return tuple(cell)
 
     def _is_cell(self, row: Sequence[int]) -> bool:
         """Whether so many observations can have added up to a side row."""
-        total, squares, count, *rest = row
+        total, squares, count = row
         return (
             self.side is not None
-            and not any(rest)
             and 0 <= squares <= count
             and abs(total) * PER_UNIT <= math.ceil(self.side * PER_UNIT) * count
         )

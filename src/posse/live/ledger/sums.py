@@ -5,11 +5,7 @@ An arm without evidence is left out of a ledger.
 Side rows are rows beside those of the arms, which no belief reads: they are for what is measured
 and not acted on, the uplift over a holdout and metrics. A side row is part of the entry of its
 decision like any other row, and so just as exact. Its name begins with a character that no arm's
-name can have. It has the first three of a row's numbers,
-
-    sum  squares  count  0 ... 0
-
-and ends in 0, so that it counts as no pull.
+name can have. It has three numbers, however wide the rows of arms are: sum, sum of squares, count.
 """
 
 from __future__ import annotations
@@ -111,6 +107,7 @@ SIDE = "\x1f"  # before every part of a side row's name; not printable: arms can
 
 Cell = tuple[int, int, int]  # sum, sum of squares and count, in quanta
 NO_CELL: Cell = (0, 0, 0)
+CELL_NUMBERS = len(NO_CELL)
 
 
 def is_side_row(name: str) -> bool:
