@@ -204,16 +204,16 @@ class Compaction:
         A lost disk may fold before it hears of the base that its neighbours hold.
         """
         epoch = self.own.epochs.epoch
-        bases = mine, theirs
-        covers = {*mine.covers, *theirs.covers}
+        bases = theirs, mine
+        covers = (*theirs.covers, *mine.covers)
         # A base that covers the most names may have dropped the names of others.
-        apart = len(covers) == len(mine.covers) + len(theirs.covers) <= MOST_NAMES
+        apart = len(set(covers)) == len(covers) <= MOST_NAMES
         sums = total(shift_ledger(b.ledger(), epoch - b.epoch, self.own.bounds) for b in bases)
         if not apart or max(b.epoch for b in bases) > epoch or not _fits(sums):
             return None
-        (made, seq, _), (their_made, their_seq, _) = (b.version for b in bases)
-        version = made + their_made, max(seq, their_seq) + 1, self.own.draw(NONCE_BITS)
-        return Entry.from_ledger(mine.key, version, sums, epoch, tuple(covers))
+        made = sum(b.version[0] for b in bases)
+        version = made, max(b.version[1] for b in bases) + 1, self.own.draw(NONCE_BITS)
+        return Entry.from_ledger(mine.key, version, sums, epoch, covers)
 
     def _closed_rows(self, entry: Entry) -> Ledger:
         """Return what is closed of an entry, in numbers of the present epoch."""
