@@ -89,8 +89,8 @@ REFUSALS = {
         "new time is right."
     ),
     "evidence_full": (
-        "The sum of an arm's rewards reached the largest number of a message; further rewards "
-        "are answered and no longer counted. Start a new experiment."
+        "The sum of an arm's rewards, or the number of arms, reached the most that a message can "
+        "carry; further rewards are answered and no longer counted. Start a new experiment."
     ),
     "superseded": (
         "Evidence of an own decision was dropped, because neighbours hold more of the process "

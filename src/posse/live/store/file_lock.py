@@ -53,10 +53,10 @@ class StoreClaim:
                 )
             where = "" if self.experiment == DEFAULT else f" in the experiment {self.experiment}"
             raise ValueError(
-                f"{path} holds evidence of another exchange, family, prior, reward_range, "
-                f"half_life or stop (and with stop reward_window){where} ({stored!r}, and this "
-                f"agent is {self.fingerprint!r}): set them back in agent.toml, make another "
-                "experiment, or give it a new store"
+                f"{path} holds evidence of another network, exchange, family, prior, reward_range, "
+                "half_life, context, holdout, control_arm, metrics or stop (and with stop "
+                f"reward_window){where} ({stored!r}, and this agent is {self.fingerprint!r}): set "
+                "them back in agent.toml, make another experiment, or give it a new store"
             )
 
     def register_experiment(self, connection: sqlite3.Connection) -> tuple[int, str]:
