@@ -87,6 +87,7 @@ def test_windows_limits_and_operators(pair):
     assert "operators: +b; new limits; new tick_seconds" in said
     node = pair.nodes["a"]
     assert (node.limits, node.tick_seconds) == (MessageLimits(1.0), 0.5)
+    assert [each.agent.exchange.tick_seconds for each in node.experiments.values()] == [0.5] * 2
     assert node.experiment("banner").controls.operators == {"b"}
     decision = node.experiment("banner").decide()
     pair.tick(6)
