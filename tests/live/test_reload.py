@@ -5,10 +5,11 @@ import threading
 import pytest
 
 from posse.live.config.agent_settings import settings_from_data
+from posse.live.experiment.experiment import Audit
 from posse.live.messaging.inbox import MessageLimits
 from posse.live.process import make_node
 from posse.live.security import certificates
-from posse.live.store import Unknown
+from posse.live.store import Store, Unknown
 from tests.live.loopback import certified, free_addresses, wait_until
 from tests.live.several import Several, table
 
@@ -63,6 +64,28 @@ def test_experiments_come_and_go_and_their_evidence_stays(pair):
     pair.visit("a", "banner")
     assert pair.pulls("a", "banner") == 5
     assert pair.nodes["a"].counts.copy()["rewards"] == 7
+
+
+def test_a_reward_in_flight_counts_while_its_experiment_is_added_back(pair, monkeypatch):
+    """It was acknowledged, and lost: the added experiment had read its evidence before."""
+    removed = pair.nodes["a"].experiment("banner")
+    made = removed.decide()
+    pair.visit("a", "banner")
+    change(pair, experiments=["checkout"])
+    read = Store.read_rows
+    reward = threading.Thread(target=lambda: removed.reward(made.id, 1.0))
+
+    def read_slowly(store, query, values=()):
+        rows = read(store, query, values)
+        if query.startswith("SELECT part, value FROM exchange"):
+            reward.start()
+            reward.join(0.5)  # it must wait: the evidence has been read
+        return rows
+
+    monkeypatch.setattr(Store, "read_rows", read_slowly)
+    change(pair)
+    reward.join()
+    assert pair.nodes["a"].experiment("banner").audit() == Audit(2, 2.0, 2.0)
 
 
 def test_arms_come_and_go_and_their_evidence_stays(pair):

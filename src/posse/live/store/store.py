@@ -345,17 +345,15 @@ class Store:
 
         From here on, change it only within `transaction`; if a commit fails, it is restored.
         """
-        # Decoded one by one as they are read: there may be ten thousands of parts.
         query = "SELECT part, value FROM exchange WHERE experiment = ?"
-        parts = EncodedParts(self.read_rows(query, (self._number,)))
-        if parts:
-            participant.restore(parts)
-        resumed = bool(parts)
-        del parts
-        self.file.run_in_commit(
-            lambda: self.participant_state.attach_participant(participant, resumed)
-        )
-        participant.commit()
+        # Read within the transaction: the participant of a removed experiment that is added back
+        # takes the rewards of requests in flight until this one is attached.
+        with self.transaction():
+            # decoded one by one as they are read: there may be ten thousands of parts
+            parts = EncodedParts(self.read_rows(query, (self._number,)))
+            if parts:
+                participant.restore(parts)
+            self.participant_state.attach_participant(participant, bool(parts))
 
     @contextmanager
     def transaction(self, durable: bool = True) -> Iterator[None]:
