@@ -165,6 +165,20 @@ def test_a_store_that_fails_changes_nothing(pair, monkeypatch):
         change(pair, experiments=["checkout", "banner", "prices"], neighbours={})
     assert node.experiments is before
     assert node.neighbours == ("b",)
+    pair.visit("b", "checkout")
+    pair.tick(20)
+    assert pair.pulls("a", "checkout") == 1
+
+
+def test_a_refused_experiment_leaves_no_other_in_the_store(pair):
+    """The new one beside it stayed in the store, and could not be added in another form."""
+    store = pair.nodes["a"].store
+    change(pair, experiments=["checkout"])
+    counts = {"family": "poisson", "reward_range": [0, 10]}
+    with pytest.raises(ValueError, match="in the experiment banner"):
+        change(pair, experiments={"checkout": {}, "prices": {}, "banner": counts})
+    assert store.experiment_names() == ["checkout", "banner"]
+    change(pair, experiments={"checkout": {}, "prices": counts})
 
 
 def test_an_address_that_is_taken_changes_nothing(pair, monkeypatch):
@@ -181,8 +195,9 @@ def test_an_address_that_is_taken_changes_nothing(pair, monkeypatch):
 
     monkeypatch.setattr(type(node.transport), "start", taken)
     with pytest.raises(RuntimeError, match="the address is in use"):
-        change(pair, neighbours={})
+        change(pair, neighbours={}, experiments=["checkout", "banner", "prices"])
     assert node.neighbours == ("b",)
+    assert node.store.experiment_names() == ["checkout", "banner"]
     pair.visit("b", "checkout")
     pair.tick(20)
     assert pair.pulls("a", "checkout") == 1

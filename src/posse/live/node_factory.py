@@ -126,6 +126,11 @@ class ExperimentFactory:
             store.close()
             raise
 
+    def check_another(self, settings: AgentSettings, name: str, store: Store) -> None:
+        """Refuse another experiment whose evidence in the store has another meaning."""
+        agents = self._candidate_agents(settings, name)
+        store.check_experiment(name, agents[0].fingerprint, _other_fingerprints(agents))
+
     def open_another(self, settings: AgentSettings, name: str, store: Store) -> LiveExperiment:
         """Build another experiment in the same store."""
         agents = self._candidate_agents(settings, name)

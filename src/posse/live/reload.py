@@ -58,23 +58,25 @@ class Reloader:
             moved = fresh is not None or any(
                 getattr(old, key) != getattr(new, key) for key in TRANSPORT_KEYS
             )
-            # Everything that can fail comes first: nothing has changed yet if it raises.
+            # Everything that can be refused comes first: nothing has changed yet if it raises.
+            names = [name for name in new.experiments if name not in old.experiments]
+            for name in names:
+                self.factory.check_another(new, name, self.node.store)
             transport = self.network.connect(new) if moved else None
-            added = self._make_experiments(
-                new, [name for name in new.experiments if name not in old.experiments]
-            )
             # from here on nothing can be wrong with the settings
-            if transport is not None:
-                if keys is not None and fresh is not None:
-                    before = keys.switch_to(fresh)
-                try:
+            before = None if keys is None or fresh is None else keys.switch_to(fresh)
+            try:
+                if transport is not None:
                     self._swap_transport(transport, new)
-                except BaseException:
-                    if keys is not None and fresh is not None:
-                        keys.switch_to(before)
-                    # The new transport did not start: return to the old settings and address.
+                # last, because the store keeps what was opened once
+                added = self._make_experiments(new, names)
+            except BaseException:
+                if keys is not None and before is not None:
+                    keys.switch_to(before)
+                # The transport did not start, or the disk failed: return to the old address.
+                if transport is not None:
                     self._swap_transport(self.network.connect(old), old)
-                    raise
+                raise
             self._apply_to_node(new, added)
             self.settings = new
             return _list_changes(old, new, fresh is not None)

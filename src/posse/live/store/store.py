@@ -89,6 +89,14 @@ class Store:
             file.close()
             raise
 
+    def check_experiment(
+        self, experiment: str, fingerprint: str, accepted_fingerprints: Sequence[str] = ()
+    ) -> None:
+        """Refuse what `open_experiment` would refuse, and change nothing."""
+        claim = StoreClaim(experiment, fingerprint, tuple(accepted_fingerprints))
+        place = str(self.file.path)
+        self.file.run_in_commit(lambda: claim.check_file(self.file.connection, place), False)
+
     def open_experiment(
         self, experiment: str, fingerprint: str, accepted_fingerprints: Sequence[str] = ()
     ) -> Store:
