@@ -268,3 +268,27 @@ def test_side_rows_cost_nothing_where_nothing_is_measured(make):
     site.experiment.tick(site.now)
     (entry,) = site.experiment.agent.exchange.replica.entries.values()
     assert set(entry.arms) <= {"red", "green"}
+
+
+def test_metrics_are_accepted_until_the_window_closes_whatever_is_compacted(make):
+    """After ten restarts they were refused as those of a restored copy."""
+    site = make(RewardWindow(3600.0), Measures(metrics=(LATENCY,)))
+
+    def compact():
+        for _ in range(61):
+            site.wait(1)
+            site.experiment.tick(site.now)
+        return len(site.experiment.agent.exchange.replica.entries)
+
+    for number in range(11):
+        if number:
+            site.restart()
+        site.experiment.decide(f"d{number}")
+        site.experiment.reward(f"d{number}", 1.0)
+        assert compact() == number + 1
+    site.now = site.experiment.find_decision("d0").time + 3599
+    assert site.experiment.measure("d0", {"latency": 212})
+    assert compact() == 11  # the first alone may be folded: the base takes its place
+    assert site.experiment.measure("d1", {"latency": 212})
+    site.wait(3600)
+    assert compact() == 2

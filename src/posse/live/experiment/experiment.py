@@ -321,9 +321,14 @@ class LiveExperiment(DecisionBook):
                 return
         with self.store.transaction():
             # Read within the transaction: no decision of an old process can open any more.
-            open_incarnations = self.store.find_open_incarnations()
+            open_incarnations = self.store.find_open_incarnations(self._measurable_since())
             with self._lock:
                 self.agent.exchange.compact(open_incarnations)
+
+    def _measurable_since(self) -> float | None:
+        """Return the time since which decisions accept metrics, though a reward closed them."""
+        window = self.reward_window.window
+        return self.clock() - window if self.agent.measures.metrics and window else None
 
     def _log_warnings(self) -> None:
         """Log once what the exchange noticed: a restored copy, or a second agent of this name."""

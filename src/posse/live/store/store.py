@@ -34,6 +34,10 @@ OLD_UNSHOWN = (
     "SELECT number FROM decision WHERE experiment = ? AND closed IS NULL AND inactive = 1 "
     "AND time <= ? AND id GLOB ? LIMIT ?"
 )
+OPEN_INCARNATIONS = (
+    "SELECT incarnation FROM decision WHERE experiment = ?1 AND closed IS NULL "
+    "UNION SELECT incarnation FROM decision WHERE experiment = ?1 AND time >= ?2"
+)
 CHUNK_DECISIONS = 1000  # that one commit expires or deletes, so that rewards need not wait long
 
 
@@ -239,10 +243,9 @@ class Store:
         rows = self.read_rows(query, (self._number, validate_text("visitor", visitor)))
         return decode_row(rows[0]) if rows else None
 
-    def find_open_incarnations(self) -> set[int]:
-        """Return the incarnations that decisions belong to which are not final."""
-        query = "SELECT DISTINCT incarnation FROM decision WHERE experiment = ? AND closed IS NULL"
-        return {int(row[0]) for row in self.read_rows(query, (self._number,))}
+    def find_open_incarnations(self, since: float | None = None) -> set[int]:
+        """Return the incarnations of decisions that are not final, or were made since a time."""
+        return {int(row[0]) for row in self.read_rows(OPEN_INCARNATIONS, (self._number, since))}
 
     def count_open_decisions(self) -> int:
         """Count active decisions that are not final: window open, or no reward yet."""
