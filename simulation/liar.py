@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from posse.live.exchange import Entry, FlowsMessage, Origins, OriginsMessage
-from posse.live.exchange.messages import BASE, Holding, signed_bytes
+from posse.live.exchange.messages import Holding, signed_bytes
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.ledger import LARGEST, PER_UNIT
 from posse.live.messaging.wire import VERSION, Codec
@@ -77,7 +77,7 @@ def forged(world: World, site: Site, b: int) -> list[bytes]:
     if site.node is None:
         return []
     name = list(world.sites)[b % len(world.sites)]
-    incarnations = [i for o, i, *_ in list_holdings(site) if o == name and i != BASE] or [5]
+    incarnations = [i for o, i, *_ in list_holdings(site) if o == name] or [5]
     evidence = {"red": closed_sums(1 << b % 40, PER_UNIT)}
     key = name, incarnations[b % len(incarnations)]
     entry = Entry.from_ledger(key, (1000 + b, 1, 1), evidence)
@@ -116,13 +116,14 @@ def boast(world: World, site: Site, b: int) -> list[bytes]:
 
 
 def plausible(world: World, site: Site, b: int) -> list[bytes]:
-    """A base of the liar's own, which covers the incarnations of all others."""
+    """Bases of the liar's own, which cover incarnations of others, and some the same ones."""
     if site.node is None:
         return []
-    names = tuple(sorted({incarnation for _, incarnation, *_ in list_holdings(site)} - {BASE}))[:20]
+    names = sorted({5, *(incarnation for _, incarnation, *_ in list_holdings(site))})
+    covers = tuple(names[b % len(names) :][:20])
     version = 1 + b % 9, 1, b % 5
     pulls = {"lie": closed_sums(b % 100, PER_UNIT)}
-    base = Entry.from_ledger((LIAR, BASE), version, pulls, covers=names or (5,))
+    base = Entry.from_ledger((LIAR, 13 + b % 3), version, pulls, covers=covers)
     return encode_entries(site, [sign_entry(site, base, LIAR)])
 
 

@@ -64,7 +64,7 @@ _begin = writer.Writer.__init__
 _begin_decision = EvidenceParticipant.begin
 _learn = EvidenceParticipant._learn
 _is_finished = compaction.Compaction._is_finished
-_is_largest = compaction._is_largest
+_find_settled = compaction.Compaction._find_settled
 
 
 def _resume_incarnation(self: Any, parts: Any) -> None:
@@ -95,10 +95,18 @@ def _finish_open(self: Any, entry: Any, open_incarnations: Any, now: float, wind
     return _is_finished(self, entry, (), now, window)
 
 
-def _is_largest_of_shown(entry: Any, neighbours: Any, now: float) -> bool:
-    return _is_largest(
-        entry, {name: replace(each, shown_all=True) for name, each in neighbours.items()}, now
-    )
+def _find_settled_of_shown(self: Any, entries: Any, neighbours: Any, now: float) -> Any:
+    shown = {name: replace(each, shown_all=True) for name, each in neighbours.items()}
+    return _find_settled(self, entries, shown, now)
+
+
+def _find_by_number(self: Any, entry: Any) -> list[Any]:
+    keys = ((entry.origin, number) for number in (entry.incarnation, *entry.covers))
+    return [self.entries[key] for key in keys if key in self.entries]
+
+
+def _find_same(self: Any, entry: Any) -> list[Any]:
+    return [self.entries[entry.key]] if entry.key in self.entries else []
 
 
 def _accept_without_echo(self: Any, peer: str, message: Any, now: float) -> Any:
@@ -203,13 +211,16 @@ RULES: dict[str, list[Patch]] = {
     "origins: a superseded incarnation is not written": [
         (own.OwnIncarnations, "supersede", lambda self, number: 0),
     ],
-    "origins: what a base covers counts once": [(Replica, "is_covered", lambda self, key: False)],
+    "origins: what a base covers counts once": [
+        (Replica, "is_covered", lambda self, key: False),
+        (Replica, "find_rivals", _find_same),
+    ],
+    "origins: of bases with an incarnation in common one counts": [
+        (Replica, "find_rivals", _find_by_number)
+    ],
     "origins: nothing open is compacted": [(compaction.Compaction, "_is_finished", _finish_open)],
     "origins: nothing folds before neighbours have shown what they hold": [
-        (compaction, "_is_largest", _is_largest_of_shown)
-    ],
-    "origins: bases that have nothing in common are joined": [
-        (compaction.Compaction, "join_bases", lambda *_: None)
+        (compaction.Compaction, "_find_settled", _find_settled_of_shown)
     ],
     "origins: what waited is told after the rest": [
         (own.OwnIncarnations, "end_rest", lambda self: setattr(self, "resting", False)),
@@ -218,7 +229,7 @@ RULES: dict[str, list[Patch]] = {
         (own.OwnIncarnations, "waiting_keys", lambda self: set())
     ],
     "origins: what is abandoned leaves the belief": [
-        (compaction.Compaction, "_is_abandoned", lambda *_: False),
+        (compaction.Compaction, "_is_left_open", lambda *_: False),
     ],
     "origins: a digest replaces what was held": [
         (digests.Neighbour, "receive_digest", _merge_digest)

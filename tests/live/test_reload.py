@@ -1,5 +1,6 @@
 """Changes without a restart: what is taken in, what is refused; what is bad changes nothing."""
 
+import sqlite3
 import threading
 
 import pytest
@@ -9,7 +10,7 @@ from posse.live.experiment.experiment import Audit
 from posse.live.messaging.inbox import MessageLimits
 from posse.live.process import make_node
 from posse.live.security import certificates
-from posse.live.store import Store, Unknown
+from posse.live.store import Disk, Store, StoreError, Unknown
 from tests.live.loopback import certified, free_addresses, wait_until
 from tests.live.several import Several, table
 
@@ -86,6 +87,39 @@ def test_a_reward_in_flight_counts_while_its_experiment_is_added_back(pair, monk
     change(pair)
     reward.join()
     assert pair.nodes["a"].experiment("banner").audit() == Audit(2, 2.0, 2.0)
+
+
+def test_an_experiment_that_a_full_disk_does_not_take_is_refused_and_added_later(pair, monkeypatch):
+    """Seen: KeyError in place of the reason, where the commit failed that attaches it."""
+    commit = Disk.commit
+    left = 0  # commits before the disk is full
+
+    def commit_while_there_is_room(disk, connection, durable):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            full = sqlite3.OperationalError("database or disk is full")
+            full.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise full
+        commit(disk, connection, durable)
+
+    wanted = ["banner", "checkout", "prices"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Disk, "commit", commit_while_there_is_room)
+        for room in range(20):
+            left = room
+            try:
+                change(pair, experiments=wanted)
+            except StoreError as error:
+                assert "disk is full" in str(error)  # noqa: PT017
+            if left >= 0:
+                break
+    assert room >= 3
+    assert left == 0
+    change(pair, experiments=wanted)
+    for experiment in wanted:
+        pair.visit("a", experiment)
+        assert pair.nodes["a"].experiment(experiment).audit() == Audit(1, 1.0, 1.0)
 
 
 def test_arms_come_and_go_and_their_evidence_stays(pair):

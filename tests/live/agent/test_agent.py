@@ -228,6 +228,7 @@ def test_agents_with_other_models_do_not_mix():
         ((["a", "b"], families.Bernoulli()), {"exchange": "origin"}, "origins"),
         ((["a", "b"], families.Bernoulli()), {"policy": "thompson"}, "policy"),
         ((["a", "b"], families.Bernoulli()), {"network_size": 5}, "flows"),
+        (([f"{n:0200}" for n in range(900)], families.Bernoulli()), {}, "900 arms take .* shorten"),
     ],
 )
 def test_mistakes(arguments, options, words):
@@ -286,6 +287,18 @@ def test_arms_can_be_changed_and_their_evidence_stays():
     assert one.arm_names == ["green", "violet"]
     one.set_arms(ARMS)
     np.testing.assert_array_equal(one.belief, [[2, 1, 1], [1, 3, 1]])
+
+
+def test_evidence_of_arms_that_come_and_go_is_never_refused():
+    """Seen: of 1,200 rewards, each acknowledged, 1,000 were held."""
+    one = agent()
+    for wave in range(12):
+        arms = [f"{wave}-{nth}" for nth in range(100)]
+        one.set_arms(arms)
+        for arm in arms:
+            assert one.update(one.pull([arm]), 1.0)
+    assert len(one.exchange.evidence()) == 1200
+    assert not one.exchange.refusals
 
 
 def taught(policy=None, exchange="origins", rewards=12):

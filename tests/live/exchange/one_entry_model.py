@@ -20,7 +20,6 @@ from itertools import chain, pairwise
 from typing import Any
 
 from tests.live.exchange.one_entry_rules import (
-    BASE,
     WEIGHT,
     Disk,
     Key,
@@ -83,9 +82,7 @@ class ModelWorld:
         self.unknown: set[tuple[int, int]] = set()  # on no disk when a disk was put back
         self.superseded: set[tuple[int, int]] = set()  # dropped, counted and reported
         self.conflicts: dict[Key, str] = {}  # entries that two copies wrote, and how
-        self.dropped_names: set[int] = set()
         self.open_remainders = 0
-        self.double_counts: set[int] = set()  # whose incarnation's name was dropped
         self.agents: list[ModelAgent] = []
         names = ["a", "b", "c", "d"][: self.random.choice((2, 3, 3, 4))]
         self.links = {frozenset(pair) for pair in pairwise(names)}
@@ -145,15 +142,15 @@ class ModelWorld:
     def note_write(self, agent: ModelAgent, incarnation: int, entry: ModelEntry) -> None:
         """Remember a conflict if another version is in use that this one was not built on."""
         for place, key, other in self.find_versions(agent):
-            same = key[1] == incarnation or key[1] in entry.covers or incarnation in other.covers
-            if not same or other.serial in entry.ancestors:
+            names = {*entry.list_names(incarnation), *other.list_names(key[1])}
+            apart = len(names) == len(entry.covers) + len(other.covers) + 2
+            if apart or other.serial in entry.ancestors:
                 continue
             alone = sum(process.name == agent.name for process in self.agents) == 1
             if alone and any(other.serial == serial for _, serial in agent.promised):
                 raise Violation(f"{agent.name} asked and overruled what a neighbour held: {key}")
             cause = f"rest ended: {agent.rest_end or 'not yet'}, other version at: {place}"
-            self.conflicts.setdefault(key, cause)
-            self.conflicts.setdefault((agent.name, incarnation), cause)
+            self.note_conflict(agent.name, names, cause)
 
     def note_branches(self, agent: ModelAgent) -> None:
         """Remember conflicts of a disk that was put back with versions that others hold."""
@@ -165,19 +162,20 @@ class ModelWorld:
         theirs = [item for entries in stores for item in entries.items()]
         for key, mine in agent.disk.entries.items():
             for (origin, incarnation), entry in theirs:
-                names = (key[1] == incarnation, key[1] in entry.covers, incarnation in mine.covers)
+                names = {*mine.list_names(key[1]), *entry.list_names(incarnation)}
+                apart = len(names) == len(mine.covers) + len(entry.covers) + 2
                 related = mine.serial in entry.ancestors or entry.serial in mine.ancestors
-                if origin == key[0] and any(names) and not related and mine.serial != entry.serial:
-                    self.conflicts.setdefault(key, "a copy of another branch was put back")
-                    self.conflicts.setdefault((origin, incarnation), self.conflicts[key])
+                if origin == key[0] and not (apart or related or mine.serial == entry.serial):
+                    self.note_conflict(origin, names, "a copy of another branch was put back")
+
+    def note_conflict(self, origin: str, names: Iterable[int], cause: str) -> None:
+        """Remember that of two entries with these incarnations one version is kept."""
+        for name in names:
+            self.conflicts.setdefault((origin, name), cause)
 
     def note_superseded(self, rewards: Iterable[tuple[int, int]]) -> None:
         """Remember rewards that an agent reported as superseded."""
         self.superseded.update(rewards)
-
-    def note_dropped_names(self, names: Iterable[int]) -> None:
-        """Remember names that a base does not list any more."""
-        self.dropped_names.update(names)
 
     def note_put_back(self) -> None:
         """Remember acknowledged rewards that no disk holds any more."""
@@ -412,9 +410,7 @@ class ModelWorld:
             entries = agent.disk.entries.values()
             counts = Counter(chain.from_iterable(entry.states for entry in entries))
             for decision in [decision for decision, count in counts.items() if count > 1]:
-                if self.keys[decision][1] not in self.dropped_names:
-                    raise Violation(f"{agent.name} counts decision {decision} twice")
-                self.double_counts.add(decision)
+                raise Violation(f"{agent.name} counts decision {decision} twice")
 
     def check_end(self) -> None:
         """All agree, nothing stays open, and every lost reward has an allowed cause."""
@@ -468,9 +464,8 @@ class ModelWorld:
             return "on no disk"
         if (decision, reward) in self.superseded:
             return "superseded"
-        for name in (key, (key[0], BASE)):
-            if name in self.conflicts:
-                return "overruled: " + self.conflicts[name]
+        if key in self.conflicts:
+            return "overruled: " + self.conflicts[key]
         raise Violation(f"lost without cause: decision {decision} of {key}")
 
 
@@ -488,7 +483,6 @@ def play_runs(kind: Kind, seeds: Iterable[int]) -> Counter[str]:
         total += world.losses
         total["acknowledged"] += len(world.acknowledged)
         total["refused"] += world.refused
-        total["double counts of dropped names"] += len(world.double_counts)
         total["open remainders of halved sums"] += world.open_remainders
     return total
 

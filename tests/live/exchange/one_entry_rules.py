@@ -12,8 +12,10 @@ decision is not in the state `before`, it would count twice, and the model stops
 4. A version of the present incarnation that this process did not write freezes it, too: the
    machine was put back with its memory, or runs twice.
 5. An own-named entry that is not in `own` and still grows is that of a twin.
-6. The origin folds entries without open decisions into its base, which names what it covers;
-   covered entries are ignored. Of two bases the larger version wins whole.
+6. The origin folds entries without open decisions into a base, which names what it covers. A base
+   is an entry with a number of its own: each disk writes other ones, and begins another when one
+   has as many names as it may have. Covered entries are ignored, and of two bases with a name in
+   common the larger version wins whole. Bases that this disk may not write fold like entries.
 7. With a half-life an entry is relative to its own epoch; its writer brings it to the present.
 8. A failed commit changes nothing.
 
@@ -25,12 +27,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from tests.live.exchange.one_entry_model import ModelWorld
 
-BASE = 0  # the incarnation number of a base
 WEIGHT = 5  # of one decision, in whole numbers
 
 Key = tuple[str, int]  # origin, incarnation
@@ -56,7 +58,6 @@ class Rules:
     half_life: int | None = None
     prefer_closed: bool = False  # versions (made, closed, seq, nonce)
     detect_rewind: bool = True  # rule 4's "seq not above ours"
-    refold: bool = True  # entries that only the smaller base covered come back from its disk
     renew: bool = True  # a process that was idle for half a day opens a new incarnation
     rest: bool = True
     freeze: bool = True
@@ -99,6 +100,10 @@ class ModelEntry:
             closed_sum=self.closed_sum >> steps,
         )
 
+    def list_names(self, incarnation: int) -> set[int]:
+        """The incarnations that it stands for, its own among them."""
+        return {incarnation, *self.covers}
+
     def open_decisions(self) -> list[int]:
         """Decisions that are counted but not closed."""
         return [decision for decision, state in self.states.items() if state[0] == "open"]
@@ -130,17 +135,16 @@ class Disk:
     own: list[int] = field(default_factory=list)
     entries: dict[Key, ModelEntry] = field(default_factory=dict)
     waiting: dict[int, list[Change]] = field(default_factory=dict)
-    folded: dict[int, ModelEntry] = field(default_factory=dict)  # own entries that the base covers
 
     def copy(self) -> Disk:
         """Copy it, as a back-up does."""
         waiting = {name: list(changes) for name, changes in self.waiting.items()}
-        return Disk(dict(self.rows), list(self.own), dict(self.entries), waiting, dict(self.folded))
+        return Disk(dict(self.rows), list(self.own), dict(self.entries), waiting)
 
     def rewards(self) -> set[tuple[int, int]]:
         """All (decision, reward) that this disk knows in any form."""
         known = {(d, row.reward) for d, row in self.rows.items() if row.reward is not None}
-        for entry in (*self.entries.values(), *self.folded.values()):
+        for entry in self.entries.values():
             known.update((decision, state[1]) for decision, state in entry.states.items())
         return known
 
@@ -199,9 +203,9 @@ class ModelAgent:
         """Keys of all entries of this origin."""
         return [key for key in self.disk.entries if key[0] == self.name]
 
-    def get_base(self, origin: str) -> ModelEntry:
-        """The base of an origin, empty if there is none."""
-        return self.disk.entries.get((origin, BASE), ModelEntry())
+    def list_bases(self, origin: str) -> dict[int, ModelEntry]:
+        """The bases of an origin, by their numbers."""
+        return {k[1]: e for k, e in self.disk.entries.items() if k[0] == origin and e.covers}
 
     def list_versions(self) -> dict[Key, Version]:
         """The versions of all entries."""
@@ -219,8 +223,9 @@ class ModelAgent:
         return version
 
     def is_covered(self, key: Key) -> bool:
-        """Whether the base of the origin contains this entry."""
-        return self.world.rules.covers and key[1] in self.get_base(key[0]).covers
+        """Whether a base of the origin contains this entry."""
+        covers = chain.from_iterable(base.covers for base in self.list_bases(key[0]).values())
+        return self.world.rules.covers and key[1] in covers
 
     def has_pending(self, incarnation: int) -> bool:
         """Whether a decision of an incarnation is still open, or inactive."""
@@ -240,7 +245,7 @@ class ModelAgent:
 
     def is_idle(self) -> bool:
         """Whether a twin could soon fold the present entry, because it has not changed for long."""
-        changed = self.changed.get((self.name, self.incarnation or BASE), self.world.now)
+        changed = self.changed.get((self.name, self.incarnation or 0), self.world.now)
         return self.world.rules.renew and self.world.now > changed + self.world.rules.day // 2
 
     def activate(self, decision: int) -> bool:
@@ -400,35 +405,37 @@ class ModelAgent:
         """Take an entry if its version is larger than ours."""
         (origin, incarnation) = key
         version = entry.version(self.world.rules)
-        if self.is_covered(key):
+        if not entry.covers and self.is_covered(key):
             return
         self.judge_version(key, version)
-        if version <= self.get_version(key):
+        if version <= self.get_version(key) or not self.beats_other_bases(key, entry):
             return
         known = key in self.disk.entries
         if origin == self.name:
-            if known and incarnation not in (BASE, *self.disk.own) and not self.resting:
+            if known and incarnation not in self.disk.own and not self.resting:
                 self.twin_time = self.world.now
             self.changed[key] = self.world.now
-            self.freeze(incarnation)
-        self.disk.entries[key] = entry
-        if incarnation == BASE:
-            self.take_base(origin, entry)
-
-    def take_base(self, origin: str, base: ModelEntry) -> None:
-        """Delete what a new base covers; put back what only our own old base covered."""
-        for incarnation in base.covers if self.world.rules.covers else ():
-            entry = self.disk.entries.pop((origin, incarnation), None)
+        for name in entry.list_names(incarnation) if self.world.rules.covers else {incarnation}:
+            self.disk.entries.pop((origin, name), None)
             if origin == self.name:
-                self.freeze(incarnation)
-                if entry is not None and self.world.rules.refold:
-                    self.disk.folded[incarnation] = entry
-        if origin != self.name or not self.world.rules.refold:
-            return
-        for incarnation in [name for name in self.disk.folded if name not in base.covers]:
-            entry = self.disk.folded.pop(incarnation)
-            self.disk.entries[self.name, incarnation] = entry
-            self.changed[self.name, incarnation] = self.world.now
+                self.freeze(name)
+        for name, base in self.list_bases(origin).items():
+            if self.world.rules.covers and self.share_names((origin, name), base, key, entry):
+                del self.disk.entries[origin, name]
+        self.disk.entries[key] = entry
+
+    def share_names(self, key: Key, entry: ModelEntry, other_key: Key, other: ModelEntry) -> bool:
+        """Whether an incarnation is in both."""
+        return bool(entry.list_names(key[1]) & other.list_names(other_key[1]))
+
+    def beats_other_bases(self, key: Key, entry: ModelEntry) -> bool:
+        """Whether an entry has a larger version than all bases with a name in common."""
+        rules = self.world.rules
+        return not rules.covers or all(
+            base.version(rules) < entry.version(rules)
+            for name, base in self.list_bases(key[0]).items()
+            if entry.covers and self.share_names((key[0], name), base, key, entry)
+        )
 
     def freeze(self, incarnation: int) -> None:
         """Never write an own entry again; what waited for it is superseded."""
@@ -502,7 +509,7 @@ class ModelAgent:
         """Whether an own-named entry cannot change any more, as far as this agent can know."""
         key = (self.name, incarnation)
         rules = self.world.rules
-        if incarnation in (BASE, self.incarnation) or not self.is_shown_by_neighbours(key):
+        if incarnation == self.incarnation or not self.is_shown_by_neighbours(key):
             return False
         if incarnation in self.disk.own:
             return rules.window is not None and not self.has_pending(incarnation)
@@ -514,15 +521,15 @@ class ModelAgent:
         return self.world.now >= self.changed[key] + wait
 
     def compact(self) -> None:
-        """Fold entries that cannot change into the base."""
+        """Fold entries that cannot change into bases."""
         rules = self.world.rules
         twin = rules.no_twin and self.twin_time is not None
         if self.resting or (twin and self.world.now < self.twin_time + rules.day):
             return
-        base_key = (self.name, BASE)
-        if base_key in self.disk.entries and not self.is_shown_by_neighbours(base_key):
+        bases = [name for name in self.list_bases(self.name) if name in self.disk.own]
+        if not all(self.is_shown_by_neighbours((self.name, name)) for name in bases):
             return
-        names = [key[1] for key in self.list_own_keys() if key[1] != BASE]
+        names = [key[1] for key in self.list_own_keys() if key[1] not in bases]
         foldable = [name for name in names if self.is_foldable(name)]
         if len(names) <= rules.fold_above:
             entries = self.disk.entries
@@ -531,34 +538,38 @@ class ModelAgent:
             oldest = [name for name in self.disk.own if name in names and name != self.incarnation]
             excess = max(0, len(names) - rules.oldest_above)
             foldable += [n for n in oldest[:excess] if self.is_shown_by_neighbours((self.name, n))]
-        if foldable:
-            self.fold(foldable)
+        for number in foldable:
+            self.fold(number)
 
-    def fold(self, names: list[int]) -> None:
-        """Write a new base that contains the closed decisions of these entries."""
-        old = self.get_base(self.name)
+    def fold(self, number: int) -> None:
+        """Write a base that contains the closed decisions of one entry more."""
+        entry = self.disk.entries[self.name, number].shift_epoch(self.world.epoch)
+        names = (*entry.covers, number)
+        room = self.world.rules.most_names - len(names)
+        if room < 0:
+            return
+        del self.disk.entries[self.name, number]
+        dropped = entry.open_decisions()
+        self.world.note_superseded([(d, entry.states[d][1]) for d in dropped])
+        self.freeze(number)
+        bases = self.list_bases(self.name).items()
+        free = [n for n, base in bases if n in self.disk.own and len(base.covers) <= room]
+        if free:
+            base_number = free[0]
+        else:
+            base_number = self.world.draw_number()
+            self.disk.own.append(base_number)
+        old = self.disk.entries.get((self.name, base_number), ModelEntry())
         base = old.shift_epoch(self.world.epoch)
-        states = dict(base.states)
-        closed_sum = base.closed_sum
-        ancestors = old.ancestors | {old.serial}
-        for name in names:
-            entry = self.disk.entries.pop((self.name, name)).shift_epoch(self.world.epoch)
-            dropped = entry.open_decisions()
-            self.world.note_superseded([(d, entry.states[d][1]) for d in dropped])
-            states.update({d: s for d, s in entry.states.items() if d not in dropped})
-            closed_sum += entry.closed_sum
-            ancestors |= entry.ancestors | {entry.serial}
-            self.freeze(name)
-            if self.world.rules.refold:
-                self.disk.folded[name] = entry
-        covers = (*old.covers, *names)
-        self.world.note_dropped_names(covers[: -self.world.rules.most_names])
+        kept = {d: state for d, state in entry.states.items() if d not in dropped}
         base = replace(
             base,
-            made=old.made + len(names),
-            seq=old.seq + 1,
-            states=states,
-            closed_sum=closed_sum,
-            covers=covers[-self.world.rules.most_names :],
+            made=old.made + (entry.made if entry.covers else 1),
+            seq=max(old.seq, entry.seq if entry.covers else 0) + 1,
+            epoch=self.world.epoch,
+            states={**base.states, **kept},
+            closed_sum=base.closed_sum + entry.closed_sum,
+            covers=(*old.covers, *names),
         )
-        self.publish(BASE, base, ancestors)
+        ancestors = old.ancestors | entry.ancestors | {old.serial, entry.serial}
+        self.publish(base_number, base, ancestors)

@@ -23,10 +23,10 @@ def entry(origin="other", incarnation=1, seq=1, pulls=1, *, made=1, nonce=0, evi
     return replace(made, **more)
 
 
-def base(origin="other", covers=(1, 2), pulls=1, made=None, seq=1, **more):
+def base(origin="other", covers=(1, 2), pulls=1, made=None, seq=1, number=99, **more):
     """A base that stands for some incarnations."""
     made = len(covers) if made is None else made
-    return entry(origin, 0, seq, pulls, made=made, covers=covers, **more)
+    return entry(origin, number, seq, pulls, made=made, covers=covers, **more)
 
 
 def message(*entries, holds=(), complete=False, **more):
@@ -39,9 +39,14 @@ def count(agent, arm="a"):
 
 
 def own_entries(agent):
-    """What it holds of itself, beside its base."""
-    entries = agent.replica.of_origin(agent.identity)
-    return [entry for entry in entries if entry.incarnation != 0]
+    """What it holds of itself, beside its bases."""
+    return [entry for entry in agent.replica.of_origin(agent.identity) if not entry.covers]
+
+
+def bases(agent, origin="me"):
+    """The bases of an origin that it holds, the one with the largest version first."""
+    held = [entry for entry in agent.replica.of_origin(origin) if entry.covers]
+    return sorted(held, key=lambda base: base.version, reverse=True)
 
 
 def save(agent):

@@ -8,68 +8,16 @@ from posse.live.ledger import PER_UNIT
 from tests.live.exchange.origins import (
     ONE,
     agent,
-    base,
+    bases,
     count,
     entry,
-    link,
     message,
     own_entries,
     pump,
     save,
     start,
 )
-
-WINDOW, DAY = 100.0, 86_400.0
-CLOSED = {"bounds": (1.0, 1.0, 1.0, 1.0), "closed": 1}
-START, WHOLE = (0, 0, 0, PER_UNIT), (PER_UNIT, PER_UNIT, PER_UNIT, PER_UNIT)
-
-
-def tune(process, window=WINDOW, above=2):
-    process.reward_window = window
-    process.compaction.every, process.compaction.fold_above = 1, above
-    process.tick_seconds = WINDOW / 2 / process.longest_rest
-    return process
-
-
-class Pair:
-    """An agent that was started several times, with one decision in each, and its neighbour."""
-
-    def __init__(self, starts=6, window=WINDOW, above=2, friends=("friend",), row=ONE, **options):
-        self.window, self.above, self.now, self.options = window, above, 0.0, options
-        mine = tune(agent("me", **options), window, above)
-        self.agents = link(mine, *(agent(name, **options) for name in friends))
-        self.incarnations = []
-        for nth in range(starts):
-            if nth:
-                self.restart()
-            self.incarnations.append(self.me.begin_decision("a"))
-            self.me.observe("a", row, self.incarnations[-1])
-            self.pump(3)
-
-    @property
-    def me(self):
-        return self.agents["me"]
-
-    def pump(self, rounds=1, seconds=1.0):
-        self.now = pump(self.agents, self.now, rounds, seconds)
-
-    def restart(self, disk=None):
-        process = start(disk or save(self.me), **self.options)
-        self.agents["me"] = tune(process, self.window, self.above)
-
-    def compact(self, opened=()):
-        """What the store does after a tick; returns whether something was folded."""
-        before = self.base_version()
-        if self.me.needs_compaction():
-            self.me.compact(opened)
-        save(self.me)
-        return self.base_version() != before
-
-    def base_version(self):
-        return self.me.replica.version(("me", 0))
-
-    def held(self, name="friend"):
-        return {e.incarnation for e in self.agents[name].replica.of_origin("me")}
+from tests.live.exchange.restarts import CLOSED, DAY, START, WHOLE, WINDOW, Pair, crash_loop, tune
 
 
 def test_old_incarnations_fold_into_one_base_that_neighbours_take():
@@ -78,11 +26,11 @@ def test_old_incarnations_fold_into_one_base_that_neighbours_take():
     assert pair.compact()
     *old, present = pair.incarnations
     assert {e.incarnation for e in own_entries(pair.me)} == {present}
-    assert pair.base_version()[0] == 5
+    assert pair.base.version[0] == 5
     assert all(pair.me.is_superseded(each) for each in old)
     assert not pair.me.is_superseded(present)
     pair.pump(4)
-    assert pair.held() == {0, present}
+    assert pair.held() == {pair.base.incarnation, present}
     assert count(pair.me) == count(pair.agents["friend"]) == 6
     assert not pair.agents["friend"].refusals
     pair.restart()
@@ -92,7 +40,6 @@ def test_old_incarnations_fold_into_one_base_that_neighbours_take():
 CONDITIONS = {
     "few entries": lambda pair: setattr(pair.me.compaction, "fold_above", 5),
     "all have open decisions": lambda pair: pair.incarnations,
-    "there is no reward window": lambda pair: setattr(pair.me, "reward_window", None),
     "it rests": lambda pair: setattr(pair.me.incarnations, "resting", True),
     "it is another tick": lambda pair: setattr(
         pair.me.compaction, "every", 7 + pair.me.sender.ticks
@@ -111,7 +58,7 @@ CONDITIONS = {
         pair.now,
     ),
     "a neighbour holds another base": lambda pair: pair.me.receive(
-        "friend", message(holds=(("me", 0, 3, 1, 1),)), pair.now
+        "friend", message(holds=(("me", 99, 3, 1, 1),)), pair.now
     ),
 }
 
@@ -200,6 +147,36 @@ def test_decisions_that_a_lost_disk_left_open_leave_after_two_windows_and_a_rest
         assert each.evidence() == {"a": WHOLE}
 
 
+@pytest.mark.parametrize("heard", [True, False])
+def test_what_came_back_waits_for_a_neighbour_that_may_hold_more(heard):
+    """Seen: 21 closed rewards that a neighbour held were gone when it was away for ten minutes."""
+    pair = forgotten(opened=True)
+    pair.me.connect("away")
+    if heard:
+        pair.me.receive("away", message(complete=True), pair.now)
+    pair.compact()
+    pair.pump(30, seconds=WINDOW / 10)
+    assert pair.compact() == heard
+    if heard:
+        return
+    ((_, number),) = {e.key for e in own_entries(pair.me)}
+    row = {"a": (*(9 * x for x in WHOLE),)}
+    pair.me.receive("away", message(entry("me", number, 50, made=9, evidence=row)), pair.now)
+    pair.pump(3)
+    assert count(pair.me) == count(pair.agents["friend"]) == 9
+
+
+def test_what_came_back_waits_for_a_silent_neighbour_for_a_day():
+    """One that is gone for good must not keep decisions open for ever."""
+    pair = forgotten(opened=True)
+    pair.me.connect("gone")
+    pair.compact()
+    pair.pump(11, seconds=DAY / 12)
+    assert not pair.compact()
+    pair.pump(3, seconds=DAY / 12)
+    assert pair.compact()
+
+
 @pytest.mark.parametrize("opened", [True, False])
 def test_what_came_back_and_changes_again_is_waited_for_anew(opened):
     pair = forgotten(opened)
@@ -223,6 +200,47 @@ def test_what_came_back_closed_folds_after_a_quiet_day():
     assert count(pair.me) == 2
 
 
+def test_without_a_window_what_has_nothing_open_folds():
+    """Seen: 20 ordinary restarts with wide rows, and neighbours refused all evidence for ever."""
+    pair = Pair(8, window=None)
+    assert pair.compact(pair.incarnations[2:3])
+    assert [e.incarnation for e in own_entries(pair.me)] == [
+        pair.incarnations[2],
+        pair.incarnations[-1],
+    ]
+    assert not pair.me.is_superseded(pair.incarnations[2])
+    assert count(pair.me) == 8
+
+
+def test_without_a_window_open_decisions_take_at_most_half_the_quota():
+    pair = Pair(1, window=None, row=WHOLE, **CLOSED)
+    arms = [f"{n:0200}" for n in range(600)]  # some 155 kB
+    for _ in range(14):
+        pair.restart()
+        pair.me.connect("friend")
+        pair.incarnations.append(pair.me.begin_decision("a"))
+        for arm in arms:
+            pair.me.observe(arm, WHOLE, pair.incarnations[-1])
+        pair.pump(3)
+        pair.compact(pair.incarnations)  # in each some decision is open
+        pair.pump(3)
+    assert not pair.agents["friend"].refusals
+    assert 5 <= len(own_entries(pair.me)) <= 8
+    for each in pair.agents.values():
+        assert {count(each, arm) for arm in arms} == {14}
+
+
+def test_names_without_evidence_are_forgotten_also_without_a_window():
+    pair = Pair(1, window=None)
+    for _ in range(40):
+        pair.restart()
+        pair.me.begin_decision("a")
+        save(pair.me)
+    pair.pump(3)
+    pair.compact()
+    assert len(pair.me.incarnations.writable) <= 2
+
+
 def test_without_a_window_only_the_oldest_beyond_many_fold():
     pair = Pair(8, window=None)
     pair.me.compaction.most_unfolded = 4
@@ -231,39 +249,6 @@ def test_without_a_window_only_the_oldest_beyond_many_fold():
     assert folded == pair.incarnations[: len(folded)]
     assert len(own_entries(pair.me)) in (4, 5)
     assert count(pair.me) == 8
-
-
-@pytest.mark.parametrize("wins", [True, False])
-def test_two_futures_of_a_disk_that_fold_apart_keep_one_base(wins):
-    pair = Pair(5)
-    disk = save(pair.me)
-    assert pair.compact()
-    mine = pair.me.replica.entries["me", 0]
-    pair.restart(disk)
-    number = pair.base_version()[0] + (9 if wins else 1)
-    other = base("me", covers=(*mine.covers[:2], 77), pulls=3, made=number)
-    pair.agents["friend"].receive("x", message(other), pair.now)
-    pair.pump(6)
-    assert count(pair.me) == count(pair.agents["friend"]) <= 6
-    assert pair.me.replica.entries["me", 0].version >= other.version
-
-
-def test_covers_keep_the_newest_thousand_names():
-    pair = Pair(6)
-    many = tuple(range(1, 1023))
-    for each in pair.agents.values():
-        each.receive("x", message(base("me", covers=many, pulls=1022)), pair.now)
-    pair.pump(3)
-    assert not pair.compact()  # another agent of this name may have written it just now
-    pair.now += 3 * WINDOW
-    pair.pump(3)
-    assert pair.compact()
-    covers = pair.me.replica.entries["me", 0].covers
-    assert len(covers) == 1024
-    assert set(pair.incarnations[:-1]) < set(covers)
-    assert pair.base_version()[0] == 1022 + 5
-    pair.pump(4)
-    assert count(pair.agents["friend"]) == 1022 + 6
 
 
 @pytest.mark.long
@@ -311,59 +296,6 @@ def test_a_commit_that_fails_undoes_a_fold():
     assert count(pair.me) == 6
 
 
-def crash_loop(starts):
-    """An agent that was started very often, with one decision in each start, and its neighbour."""
-    mine, friend = tune(agent("me", **CLOSED)), agent("friend", **CLOSED)
-    agents = link(mine, friend)
-    for _ in range(starts):
-        mine.incarnations.present = 0
-        mine.observe("a", WHOLE, mine.begin_decision("a"))
-    mine.incarnations.present = 0
-    now = pump(agents, 0.0, starts // 200 + 12)
-    assert count(friend) == count(mine) == starts
-    return agents, now
-
-
-def test_more_entries_than_a_base_has_names_fold_in_parts_and_count_once():
-    """Seen: 1,200 rewards counted 1,376 times, for one fold dropped names that no base had had."""
-    agents, now = crash_loop(1200)
-    mine = agents["me"]
-    for _ in range(40):
-        assert mine.needs_compaction() == bool(len(own_entries(mine)) > 2)
-        if mine.needs_compaction():
-            mine.compact(())
-        save(mine)
-        now = pump(agents, now, 2)
-        assert count(mine) == count(agents["friend"]) == 1200
-    assert len(own_entries(mine)) <= 2
-    assert mine.neighbours()["friend"].lag == 0
-
-
-def test_a_base_takes_the_entries_for_which_it_has_room_and_the_others_are_named():
-    """Seen: one entry too many, and nothing was ever folded again."""
-    pair = Pair(1, row=WHOLE, **CLOSED)
-    arms = [f"arm-{n}" for n in range(1200)]
-    for first in (0, 400, 800):
-        pair.restart()
-        pair.me.connect("friend")
-        pair.pump(3)
-        for arm in arms[first : first + 400]:
-            pair.me.observe(arm, WHOLE, pair.me.begin_decision(arm))
-        pair.pump(3)
-    pair.restart()
-    pair.me.connect("friend")
-    pair.me.observe("a", WHOLE, pair.me.begin_decision("a"))
-    pair.pump(3)
-    assert pair.compact()
-    pair.pump(4)
-    assert len(own_entries(pair.me)) == 2  # the present one, and 400 arms that do not fit
-    assert len(pair.me.replica.entries["me", 0].arms) == 801
-    for each in pair.agents.values():
-        assert count(each) == 2
-        assert {arm: count(each, arm) for arm in arms} == dict.fromkeys(arms, 1)
-    assert any("not compacted" in sentence for sentence in pair.me.warnings())
-
-
 def test_a_fold_that_takes_nothing_is_not_tried_again_before_its_turn():
     """Seen: every tick read all open decisions."""
     agents, now = crash_loop(40)
@@ -378,43 +310,7 @@ def test_a_fold_that_takes_nothing_is_not_tried_again_before_its_turn():
     mine.sender.ticks = 60
     assert mine.needs_compaction()
     mine.compact(())
-    assert mine.replica.version(("me", 0))[0] == 40
-
-
-NINE = {"a": (*(9 * x for x in WHOLE),)}
-
-
-def lost_and_folded():
-    """An agent that lost its disk and folds, with what it folded, and its base from before."""
-    pair = Pair(4, row=WHOLE, **CLOSED)
-    assert pair.compact()
-    pair.pump(3)
-    folded = pair.me.replica.entries["me", 0].covers
-    return pair, folded, base("me", (*range(1, 10),), made=9, evidence=NINE)
-
-
-def test_a_lost_disk_that_folded_before_it_heard_of_its_base_keeps_both():
-    """Seen: 17 of 26 acknowledged rewards were left."""
-    pair, folded, before = lost_and_folded()
-    pair.me.receive("old", message(before), pair.now)
-    joined = pair.me.replica.entries["me", 0]
-    assert set(joined.covers) == {*folded, *before.covers}
-    assert joined.version > before.version
-    assert not any("compacted" in sentence for sentence in pair.me.warnings())
-    pair.pump(4)
-    assert count(pair.me) == count(pair.agents["friend"]) == 4 + 9
-    pair.me.receive("old", message(before), pair.now)  # again
-    assert count(pair.me) == 4 + 9
-
-
-@pytest.mark.parametrize("many", [False, True])
-def test_bases_that_may_have_an_incarnation_in_common_are_not_joined(many):
-    pair, folded, _ = lost_and_folded()
-    names = range(2000, 3024 - 2) if many else range(2000, 2009)
-    covers = (*names,) if many else (folded[0], *names)
-    pair.me.receive("old", message(base("me", covers, made=5000, evidence=NINE)), pair.now)
-    assert pair.me.replica.entries["me", 0].covers == covers
-    assert any("compacted" in sentence for sentence in pair.me.warnings())
+    assert [each.version[0] for each in bases(mine)] == [40]
 
 
 def test_a_lost_disk_is_not_taken_for_a_second_agent():
@@ -428,6 +324,27 @@ def test_a_lost_disk_is_not_taken_for_a_second_agent():
     assert count(pair.me) == 3
     assert pair.me.warnings() == []
     assert pair.me.compaction.twin_seen is None
+
+
+def test_neighbours_that_know_the_past_unequally_are_not_taken_for_a_second_agent():
+    """Seen: "stop the one that should not run", where a neighbour was behind in two entries."""
+    pair = Pair(3, friends=("a", "b"))
+    pair.agents["a"].disconnect("b")
+    pair.agents["b"].disconnect("a")
+    behind = pair.agents.pop("b")
+    for each in pair.incarnations:
+        pair.me.observe("a", ONE, each)
+    pair.pump(12)
+    pair.agents["me"] = tune(agent("me"))
+    pair.me.connect("a")
+    pair.me.connect("b")
+    ahead = pair.agents.pop("a")
+    pair.agents["b"] = behind
+    pair.pump(40)
+    pair.agents["a"] = ahead
+    pair.pump(40)
+    assert count(pair.me) == 6
+    assert pair.me.warnings() == []
 
 
 def test_a_twin_may_rest_for_as_many_ticks_as_it_takes():

@@ -8,7 +8,17 @@ from posse.live.exchange import Origins, RateCap
 from posse.live.ledger import PER_UNIT
 from posse.live.ledger.half_life import AHEAD, JUMPED
 from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
-from tests.live.exchange.origins import ONE, agent, entry, message, own_entries, pump, save, start
+from tests.live.exchange.origins import (
+    ONE,
+    agent,
+    bases,
+    entry,
+    message,
+    own_entries,
+    pump,
+    save,
+    start,
+)
 
 WIDE = {"bounds": (2.5, 2.5, 1.0, 1.0), "closed": 1, "half_life": HALF_LIFE}
 REWARD = int(2.5 * PER_UNIT)
@@ -250,7 +260,7 @@ def test_what_is_folded_is_brought_to_the_present_epoch():
     one, other = world.agents.values()
     world.observe("agent0", 1)
     world.settle(rounds=12)
-    assert ("agent0", 0) in other.replica.entries
+    assert len(bases(other, "agent0")) == 1
     assert len(one.replica.of_origin("agent0")) < 6
     assert one.replica.entries == other.replica.entries
     left = world.read(other._epochs.position)
@@ -357,6 +367,6 @@ def test_entries_of_a_clock_that_was_ahead_are_not_folded_before_their_time(n_ah
             process.compact(())
         assert process.own()["a"][-1] == pytest.approx(pulls, abs=10)
         disk = save(process)
-    (folded,) = (e for e in process.replica.of_origin("me") if e.incarnation == 0)
+    (folded,) = bases(process)
     assert len(folded.covers) == n_folded
     assert (folded.epoch > process._epochs.epoch) == (n_ahead == 3)

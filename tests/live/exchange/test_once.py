@@ -221,7 +221,7 @@ class Copies(RuleBasedStateMachine):
                 assert (rewarded, closed) in self.ever[nth] | {(rewarded, False)}
                 assert rewarded <= any(state[0] for state in self.ever[nth])
             for entry in process.replica.of_origin("me"):
-                if entry.incarnation == 0:
+                if entry.covers:
                     self.covers.add(frozenset(entry.covers))
             if name != "me":
                 known = {nth: state for nth, state in held.items() if state[1]}
@@ -250,7 +250,11 @@ class Copies(RuleBasedStateMachine):
         held = read_digits(evidence)
         if not self.set_back:
             assert held == self.truth
-        elif all(one <= other or other <= one for one in self.covers for other in self.covers):
+        elif all(
+            one <= other or other <= one or not one & other
+            for one in self.covers
+            for other in self.covers
+        ):
             # all neighbours were asked: what one of them held as closed is kept, as it was
             for nth, state in self.seen_closed.items() if self.all_are_asked else ():
                 assert held[nth] == state

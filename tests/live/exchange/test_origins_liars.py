@@ -168,6 +168,16 @@ def test_entries_that_a_neighbour_refuses_keep_no_others_from_it():
     assert friend.refusals["too_many_entries_of_origin"] > 10
 
 
+def test_an_agent_takes_back_all_that_is_its_own():
+    """Its disk is lost, and neighbours hold more of it than they take of anybody now."""
+    mine = agent(rate_cap=RateCap(per_second=1e-9, since=0.0), most_entries=2)
+    for number in range(1, 9):
+        rows = {f"{number}-{k}".ljust(200, "x"): ONE for k in range(1000)}
+        mine.receive("peer", message(entry("me", number, evidence=rows)), 1.0)
+    assert len(mine.replica.of_origin("me")) == 8
+    assert not mine.refusals
+
+
 def test_pulls_of_an_origin_are_the_sum_of_its_entries_whatever_changes():
     capped = agent(rate_cap=RateCap(1000.0, 0.0))
     generator = random.Random(5)

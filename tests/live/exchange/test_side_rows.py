@@ -4,7 +4,17 @@ import pytest
 
 from posse.live.exchange.message_validation import RateCap
 from posse.live.ledger import PER_UNIT, name_side_row
-from tests.live.exchange.origins import agent, entry, link, message, own_entries, pump, save, start
+from tests.live.exchange.origins import (
+    agent,
+    bases,
+    entry,
+    link,
+    message,
+    own_entries,
+    pump,
+    save,
+    start,
+)
 
 SIDE = {"bounds": (1.0, 1.0, 1.0, 1.0), "closed": 1, "side": 2.0}
 ONE = PER_UNIT
@@ -57,7 +67,7 @@ def test_they_wait_in_the_rest_and_survive_restarts_and_compaction():
     pump(agents, now, 12)
     total = (*(25 * x for x in CELL),)
     assert mine.side_cells() == other.side_cells() == {("metric", "latency", "red"): total}
-    assert any(each.incarnation == 0 for each in mine.replica.of_origin("me"))  # a base
+    assert bases(mine)
     assert mine.evidence() == {"a": (*(13 * x for x in WHOLE),)}
 
 

@@ -158,7 +158,7 @@ def check_message_size(evidence: Evidence, arms: Sequence[str], measures: Measur
     coordinates = len(evidence.bounds)
     size = sum(row_size(arm, coordinates) for arm in arms)
     size += sum(row_size(name, CELL_NUMBERS) for name in measures.name_rows(arms))
-    if size <= LARGEST_ENTRY // 2 or not (evidence.features or measures):
+    if size <= LARGEST_ENTRY // 2:
         return
     if evidence.features:
         raise ValueError(
@@ -166,9 +166,11 @@ def check_message_size(evidence: Evidence, arms: Sequence[str], measures: Measur
             f"{len(arms)} x {coordinates} numbers are too many for a message, at most some "
             f"{LARGEST_ENTRY // 20:,}: merge rare categories, or play fewer arms"
         )
+    many = f" with {len(measures.metrics)} metrics" if measures.metrics else ""
     raise ValueError(
-        f"{len(arms)} arms with {len(measures.metrics)} metrics take {size:,} bytes of a message, "
-        f"at most {LARGEST_ENTRY // 2:,}: play fewer arms, shorten names, or measure less"
+        f"{len(arms)} arms{many} take {size:,} bytes of a message, at most "
+        f"{LARGEST_ENTRY // 2:,}: play fewer arms, shorten names"
+        + (", or measure less" * bool(many))
     )
 
 

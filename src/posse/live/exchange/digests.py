@@ -8,6 +8,7 @@ less than it had acknowledged.
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -52,11 +53,16 @@ class Neighbour:
     # each must get what it lacks
     owed: set[Key] = field(default_factory=set)
     last_heard: float | None = None  # by the wall clock
-    heard_at: float | None = None  # by the clock that nobody sets
+    heard_at: float = -math.inf  # by the clock that nobody sets
     shown_up_to: Key = FIRST  # its digest, without a gap since the process began
     shown_all: bool = False  # whether all of it was shown
     sent: int = 0  # entries so far, behind which its next turn begins
     answered: bool = False  # whether it has shown what it holds of us since this process began
+
+    @property
+    def has_shown_all(self) -> bool:
+        """Whether it has shown all that it holds of us since this process began."""
+        return self.answered or self.shown_all
 
     def note(self, key: Key, version: Version) -> None:
         """Note that it holds at least this version."""

@@ -15,7 +15,6 @@ from functools import cached_property
 
 from posse.live.exchange.flow_records import MOST_KNOWN
 from posse.live.exchange.messages import (
-    BASE,
     END,
     LARGEST_ENTRY,
     MOST_NAMES,
@@ -126,11 +125,9 @@ class Examiner:
             and isinstance(entry.certificate, bytes)
             and is_whole(entry.epoch)
             and (not entry.epoch or self.bounds.rounded)  # only where evidence fades
-            # a base, and nothing else, covers some incarnations, each once
+            # a base covers some incarnations, each once
             and is_list(entry.covers, MOST_NAMES, is_whole)
-            and BASE not in entry.covers
-            and len(set(entry.covers)) == len(entry.covers)
-            and bool(entry.covers) == (entry.incarnation == BASE)
+            and len({entry.incarnation, *entry.covers}) == 1 + len(entry.covers)
         )
 
     def _rotate(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
@@ -187,9 +184,7 @@ class Quotas:
 
     def find_problem(self, replica: Replica, entry: Entry, now: float) -> str | None:
         """Return why there is no room for an entry beside those that are held."""
-        held = replica.entries
-        keys = ((entry.origin, number) for number in (*entry.covers, entry.incarnation))
-        replaced = [held[key] for key in keys if key in held]
+        replaced = replica.find_rivals(entry)
         if self.rate_cap is not None:
             pulls = entry.pulls() - sum(other.pulls() for other in replaced)
             pulls += replica.pulls_of(entry.origin)
@@ -197,7 +192,7 @@ class Quotas:
             # late in an epoch a pull weighs up to 2
             if pulls > (2 * most if self.fading else most):
                 return "rate_cap_exceeded"
-        if not replaced and len(held) >= self.most_entries:
+        if not replaced and len(replica.entries) >= self.most_entries:
             return "too_many_entries"
         # From a sum that is kept: an origin may have thousands of entries.
         size = replica.sizes[entry.origin] - sum(other.size() for other in replaced)

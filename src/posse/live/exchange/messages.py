@@ -19,7 +19,6 @@ PROOF = 64  # bytes at the end of a signature; those before them are its origin'
 Key = tuple[str, int]  # origin and incarnation
 FIRST: Key = ("", 0)  # before all keys, for no name is empty
 END: Key = ("", 0)  # as the last key: up to the end
-BASE = 0  # the incarnation of an origin's base, in which older entries are compacted
 
 # How many decisions were begun in an entry, how often it was written, and a random number drawn for
 # this version. Of two versions the larger wins whole, everywhere.
@@ -35,7 +34,7 @@ class Entry:
 
     Entries are held by the ten thousand, so the sums of the arms are packed: (arms, coordinates),
     and those that are held share their origin's certificate, the beginning of its signatures.
-    A base (incarnation 0) has the closed sums of the incarnations that it covers.
+    A base has the closed sums of the incarnations that it covers, and a number like theirs.
     """
 
     origin: str

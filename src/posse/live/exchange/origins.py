@@ -7,7 +7,7 @@
 3. After a start own entries rest until neighbours have shown what they hold of this agent: its disk
    may be an old copy. What they hold in a larger version is taken, and its open decisions are
    superseded.
-4. An origin folds entries that nobody will write again into its base (`compaction`).
+4. An origin folds entries that nobody will write again into bases (`compaction`).
 5. With a half-life, entries are in numbers of an epoch, and everybody reads them by their age
    (`half_life`).
 
@@ -25,7 +25,7 @@ from posse.live.exchange.compaction import Compaction
 from posse.live.exchange.digests import Neighbour, Sender
 from posse.live.exchange.interface import ExchangeBase, NeighbourStatus, Outgoing
 from posse.live.exchange.message_validation import Examined, Examiner, Quotas, RateCap, Sign, Verify
-from posse.live.exchange.messages import BASE, Entry, Holding, OriginsMessage
+from posse.live.exchange.messages import Entry, Holding, OriginsMessage
 from posse.live.exchange.own_incarnations import NONCE_BITS, OwnIncarnations
 from posse.live.exchange.replica import Replica
 from posse.live.ledger import (
@@ -51,12 +51,8 @@ TWIN = (
     "name, and stop the one that should not run"
 )
 OVERRULED = (
-    "two copies of this agent's store compacted their evidence apart, and one of the two is kept: "
+    "two copies of this agent's store compacted the same evidence, and one of the two is kept: "
     "evidence of {} earlier starts may be lost"
-)
-FULL = (
-    "evidence of some starts is not compacted, because the arms of all starts do not fit into one "
-    "entry (1,000 arms, 360 kB); after many more starts neighbours refuse this agent's evidence"
 )
 
 
@@ -272,8 +268,6 @@ class Origins(ExchangeBase):
         """Fold the entries of old incarnations, but not of those with open decisions."""
         self.incarnations.write()
         self.compaction.fold(open_incarnations, self._neighbours, self._now, self.reward_window)
-        if self.compaction.full:
-            self._warnings.setdefault(FULL, False)
 
     def examine(self, message: object) -> object:
         """Check shapes and signatures, which needs no lock: others may call anything meanwhile."""
@@ -325,9 +319,7 @@ class Origins(ExchangeBase):
         return outgoing
 
     def _is_news(self, entry: Entry) -> bool:
-        return not (
-            self._epochs.is_forgotten(entry.epoch) or self.replica.holds(entry.key, entry.version)
-        )
+        return not self._epochs.is_forgotten(entry.epoch) and self.replica.is_news(entry)
 
     def _take(self, entry: Entry, now: float) -> str | None:
         """Keep an entry that is news; returns why not, if not."""
@@ -335,32 +327,28 @@ class Origins(ExchangeBase):
             return None
         if self._epochs.is_ahead(entry.epoch):
             return AHEAD
-        if problem := self._quotas.find_problem(self.replica, entry, now):
+        if entry.origin == self.identity:
+            self._give_up_rivals(entry)
+        elif problem := self._quotas.find_problem(self.replica, entry, now):
             return problem
-        self.replica.keep(entry if entry.origin != self.identity else self._take_own(entry))
+        self.replica.keep(entry)
         return None
 
-    def _take_own(self, entry: Entry) -> Entry:
-        """Give up the incarnations of which a neighbour has more; returns what is to be kept."""
-        superseded = [
-            number
-            for number in (*entry.covers, entry.incarnation)
-            if number in self.incarnations.writable
-        ]
+    def _give_up_rivals(self, entry: Entry) -> None:
+        """Give up the incarnations of which a neighbour has more."""
+        rivals = self.replica.find_rivals(entry)
+        numbers = (entry.incarnation, *entry.covers, *(rival.incarnation for rival in rivals))
+        superseded = [n for n in dict.fromkeys(numbers) if n in self.incarnations.writable]
         for number in superseded:
             self.refusals["superseded"] += self.incarnations.supersede(number)
-        joined = None
-        if (before := self.replica.entries.get(entry.key)) and entry.incarnation == BASE:
-            joined = self.compaction.join_bases(before, entry)
-            lost = set(before.covers) - set(entry.covers)
-            if lost and not joined:
-                self._warnings.setdefault(OVERRULED.format(len(lost)), False)
-        self.compaction.note_change(entry, self._now, self.rested_alone)
+        lost = {n for rival in rivals for n in rival.covers}.difference(numbers)
+        if lost:
+            self._warnings.setdefault(OVERRULED.format(len(lost)), False)
+        self.compaction.note_change(entry, self._now, self._neighbours.values())
         if superseded or self.incarnations.resting:
             self._warnings.setdefault(RESTORED, False)
         elif self.compaction.twin_seen == self._now:
             self._warnings.setdefault(TWIN, False)
-        return joined or entry
 
     # ---- durable state
 

@@ -105,16 +105,20 @@ class OwnIncarnations:
 
     def incarnation(self) -> int:
         """Return the present incarnation; one is drawn if there is none."""
-        while not self.present:
+        if not self.present:
+            self.present = self.draw_number()
+            self._begun_here.add(self.present)
+            self.writable[self.present] = OwnEntry(self.epochs.epoch)
+        return self.present
+
+    def draw_number(self) -> int:
+        """Draw a number that no own entry has."""
+        while True:
             drawn = 1 + self.draw(INCARNATION_BITS)
             key = self.identity, drawn
             held = key in self.replica.entries or self.replica.is_covered(key)
-            if held or drawn in self.writable:  # only where a test repeats its random numbers
-                continue
-            self.present = drawn
-            self._begun_here.add(drawn)
-            self.writable[drawn] = OwnEntry(self.epochs.epoch)
-        return self.present
+            if not held and drawn not in self.writable:  # else a test repeats its random numbers
+                return drawn
 
     def begin_decision(self, arm: str, side_rows: Sequence[str] = ()) -> int:
         """Note that a decision for an arm is made now; returns its incarnation.
@@ -141,6 +145,8 @@ class OwnIncarnations:
         self, arm: str, values: Sequence[int], incarnation: int = 0, at: float | None = None
     ) -> str | None:
         """Add a part of a decision to the entry of its incarnation; returns why not, if not."""
+        if not incarnation and not self._entry(self.incarnation()).has_room(arm, values):
+            self.present = 0
         number = incarnation or self.incarnation()
         if number not in self.writable:
             return "superseded"
@@ -157,7 +163,8 @@ class OwnIncarnations:
         if not sums.has_room(arm, values):
             return "evidence_full"
         sums.add(arm, values)
-        self._mark_changed(number, sums)
+        if isinstance(sums, OwnEntry):
+            self._changed[number] = sums
         self.replica.count(arm, values, sums.epoch)
         return None
 
@@ -208,7 +215,7 @@ class OwnIncarnations:
             for arm, values in later.items():
                 entry.add(arm, values)
             self.replica.add(later, entry.epoch)
-            self._mark_changed(number, entry)
+            self._changed[number] = entry
         self._waiting = {}
 
     def forget_faded(self, incarnations: Iterable[int]) -> None:
@@ -277,10 +284,6 @@ class OwnIncarnations:
             entry = self.writable[number] = OwnEntry(written.epoch, rows, 0, *written.version[:2])
         return entry
 
-    def _mark_changed(self, number: int, sums: Sums) -> None:
-        if isinstance(sums, OwnEntry):
-            self._changed[number] = sums
-
     def _follow_time(self, number: int, sums: Sums) -> None:
         """Bring sums to the present epoch: all numbers are halved for every epoch that passed."""
         passed = self.epochs.epoch - sums.epoch
@@ -289,11 +292,13 @@ class OwnIncarnations:
         self._take_back(sums)
         # What waits is a change, which may have no count or a negative one: only the entry that it
         # is added to has bounds.
-        bounds = self.bounds if isinstance(sums, OwnEntry) else None
+        bounds = None
+        if isinstance(sums, OwnEntry):
+            bounds = self.bounds
+            self._changed[number] = sums
         sums.rows = plain(shift_ledger(sums.ledger(), passed, bounds))
         sums.epoch = self.epochs.epoch
         self.replica.add(sums.ledger(), sums.epoch)
-        self._mark_changed(number, sums)
 
     def _limit_change(self, entry: OwnEntry, arm: str, values: Sequence[int]) -> tuple[int, ...]:
         """Return what a change adds to an entry so that it stays within its bounds.

@@ -1,8 +1,9 @@
 """Replica: the entries of all origins that an agent holds, and their sum.
 
-Of each key the entry with the largest version is held. An entry whose incarnation the base of its
-origin covers is dropped: its evidence is in the base. So no decision counts twice, whatever
-arrives, how often and in which order.
+Of each key the entry with the largest version is held. An entry whose incarnation a base of its
+origin covers is dropped: its evidence is in the base. Of two bases that cover the same incarnation
+the one with the larger version is held. So each incarnation is in one entry, and no decision counts
+twice, whatever arrives, how often and in which order.
 
 Where evidence fades (`half_life`), the numbers of an entry are relative to its own epoch; everybody
 reads them by their age, and nobody but the origin rewrites them.
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from posse.live.exchange.messages import BASE, NO_VERSION, PROOF, Entry, Key, Version
+from posse.live.exchange.messages import NO_VERSION, PROOF, Entry, Key, Version
 from posse.live.ledger import Ledger, Rows, add_row, minus, negative
 
 PREFIX = "entry "  # of the names of durable parts
@@ -33,7 +34,7 @@ class Replica:
         self.incarnations: dict[str, list[int]] = {}  # of each origin, its base among them
         self.revision = 0
         self._pulls: dict[str, int] = {}  # of origins, where they were asked for: in quanta
-        self._covered: dict[str, frozenset[int]] = {}
+        self._covered: dict[str, dict[int, int]] = {}  # of an origin: incarnation -> base
         self._changed: set[Key] = set()
         self._committed: dict[Key, Entry | None] = {}  # of changed keys, as it is on disk
         self._order: list[Key] | None = None
@@ -45,15 +46,26 @@ class Replica:
         return NO_VERSION if entry is None else entry.version
 
     def is_covered(self, key: Key) -> bool:
-        """Whether the base of its origin stands for an incarnation."""
+        """Whether a base of its origin stands for an incarnation."""
         return key[1] in self._covered.get(key[0], ())
 
+    def find_rivals(self, entry: Entry) -> list[Entry]:
+        """Return what is held of the incarnations that an entry stands for."""
+        covered = self._covered.get(entry.origin, {})
+        numbers = dict.fromkeys(covered.get(n, n) for n in (entry.incarnation, *entry.covers))
+        keys = ((entry.origin, number) for number in numbers)
+        return [self.entries[key] for key in keys if key in self.entries]
+
+    def is_news(self, entry: Entry) -> bool:
+        """Whether an entry is to be held in place of all its rivals."""
+        return all(_beats(entry, rival) for rival in self.find_rivals(entry))
+
     def holds(self, key: Key, version: Version) -> bool:
-        """Whether this version or a larger one is here, or the base that covers it."""
+        """Whether this version or a larger one is here, or a base that covers it."""
         return self.version(key) >= version or self.is_covered(key)
 
     def of_origin(self, origin: str) -> list[Entry]:
-        """Return all entries of an origin, its base among them."""
+        """Return all entries of an origin, its bases among them."""
         return [self.entries[origin, number] for number in self.incarnations.get(origin, ())]
 
     def pulls_of(self, origin: str) -> int:
@@ -69,10 +81,10 @@ class Replica:
         return self._order
 
     def keep(self, entry: Entry, counted: bool = False) -> None:
-        """Hold an entry in place of an older one; `counted`: its evidence is in the sum already."""
+        """Hold an entry in place of its rivals; `counted`: its evidence is in the sum already."""
+        if entry.covers:
+            self.drop(rival for rival in self.find_rivals(entry) if rival.key != entry.key)
         self._replace(entry.key, entry, counted)
-        if entry.incarnation == BASE:
-            self.drop([e for e in self.of_origin(entry.origin) if self.is_covered(e.key)])
 
     def drop(self, entries: Iterable[Entry]) -> None:
         """Hold these entries no longer."""
@@ -91,8 +103,7 @@ class Replica:
         self.sizes[origin] += (entry.size() if entry else 0) - (old.size() if old else 0)
         if origin in self._pulls:
             self._pulls[origin] += (entry.pulls() if entry else 0) - (old.pulls() if old else 0)
-        if incarnation == BASE:
-            self._covered[origin] = frozenset(entry.covers if entry else ())
+        self._note_covers(incarnation, old, entry)
         if entry is not None:
             self.entries[key] = self._share_parts(entry)
             if old is None:
@@ -106,6 +117,15 @@ class Replica:
             del self.incarnations[origin], self.sizes[origin]
             self._covered.pop(origin, None)
             self._pulls.pop(origin, None)
+
+    def _note_covers(self, base: int, old: Entry | None, new: Entry | None) -> None:
+        if old is not None and old.covers:
+            covered = self._covered[old.origin]
+            # a rollback may hold another base again before it drops this one
+            for number in [n for n in old.covers if covered.get(n) == base]:
+                del covered[number]
+        if new is not None and new.covers:
+            self._covered.setdefault(new.origin, {}).update(dict.fromkeys(new.covers, base))
 
     def _replace_in_totals(self, old: Entry | None, new: Entry | None) -> None:
         if old is not None and new is not None and old.epoch == new.epoch:
@@ -180,6 +200,13 @@ class Replica:
                 self.keep(decode_entry(state[name]))
         self._committed.clear()
         self._changed.clear()
+
+
+def _beats(entry: Entry, rival: Entry) -> bool:
+    """Whether an entry is held in place of one with an incarnation in common."""
+    if entry.key == rival.key or (entry.covers and rival.covers):
+        return (entry.version, entry.incarnation) > (rival.version, rival.incarnation)
+    return bool(entry.covers)
 
 
 def encode_entry(entry: Entry | None) -> list[Any] | None:

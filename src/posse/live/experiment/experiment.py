@@ -328,7 +328,9 @@ class LiveExperiment(DecisionBook):
     def _measurable_since(self) -> float | None:
         """Return the time since which decisions accept metrics, though a reward closed them."""
         window = self.reward_window.window
-        return self.clock() - window if self.agent.measures.metrics and window else None
+        if not self.agent.measures.metrics:
+            return None
+        return -math.inf if window is None else self.clock() - window
 
     def _log_warnings(self) -> None:
         """Log once what the exchange noticed: a restored copy, or a second agent of this name."""

@@ -88,6 +88,7 @@ class ParticipantState:
         self.participant = NO_PARTICIPANT  # to ask it; to change it, `change_participant`
         self.dirty = False  # asked for changes at the next commit
         self._changed = False  # it may have changed since the last commit
+        self._replaced: Participant | None = None  # by one that is not on disk yet
 
     def attach_participant(self, participant: Participant, resumed: bool = False) -> None:
         """Attach a participant and write its state, or what changed since it was read.
@@ -96,6 +97,7 @@ class ParticipantState:
         """
         parts = participant.changes() if resumed else participant.state()
         self.write_parts(encode_parts(parts))
+        self._replaced = self.participant
         self.participant = participant
 
     def change_participant(self) -> Participant:
@@ -141,6 +143,9 @@ class ParticipantState:
         self.dirty = False
         changed = self._changed
         self._changed = False
+        if not committed and self._replaced is not None:
+            self.participant = self._replaced
+        self._replaced = None
         if committed:
             self.participant.commit()
         elif changed or self.participant.changes():
