@@ -179,7 +179,7 @@ def test_e_two_agents_of_one_name_both_count_and_refuse_nothing(line, caplog):
     )  # fmt: skip
     twins = [site.a, world.add_node(node, "c")]
     decisions = []
-    for _ in range(15):
+    for _ in range(25):
         for twin in twins:
             decisions.append((twin, twin.decide(allowed=["red"]).id))
         world.tick(2)
@@ -189,7 +189,7 @@ def test_e_two_agents_of_one_name_both_count_and_refuse_nothing(line, caplog):
     for twin, decision in decisions:
         twin.reward(decision, 1.0)
     world.tick(20)
-    assert site.agree()[3] == site.agree()[0] == 30
+    assert site.agree()[3] == site.agree()[0] == 50
     assert world.nodes["c"].evidence()["held"] == site.a.evidence()["held"]
     assert not any(each.network()["refused"] for each in world.nodes.values())
     assert [twin.counts["superseded"] for twin in twins] == [0, 0]

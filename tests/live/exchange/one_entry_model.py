@@ -436,7 +436,8 @@ class ModelWorld:
         expected: dict[int, tuple[str, int]] = {}
         for agent in self.agents:
             for decision, row in agent.disk.rows.items():
-                never = row.status == "inactive" or decision in self.cancelled
+                shown = row.status in ("open", "done")
+                never = not shown or decision in self.cancelled
                 if not never and (self.mode != "heard" or row.reward is not None):
                     expected[decision] = ("closed", row.reward or 0)
         if states != expected:

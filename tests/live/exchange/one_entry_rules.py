@@ -114,7 +114,7 @@ class Row(NamedTuple):
 
     incarnation: int
     time: int
-    status: str  # inactive, open, done
+    status: str  # inactive, open, done, never shown
     reward: int | None = None
 
 
@@ -178,6 +178,7 @@ class ModelAgent:
         self.incarnation: int | None = None
         self.resting = True
         self.age = 0
+        self.started = self.world.now
         self.rest_end = ""
         self.promised = frozenset(self.world.find_near_serials(self))
         self.holds: dict[str, dict[Key, Version]] = {}
@@ -230,7 +231,8 @@ class ModelAgent:
     def has_pending(self, incarnation: int) -> bool:
         """Whether a decision of an incarnation is still open, or inactive."""
         rows = self.disk.rows.values()
-        return any(row.incarnation == incarnation and row.status != "done" for row in rows)
+        pending = [row for row in rows if row.status in ("inactive", "open")]
+        return any(row.incarnation == incarnation for row in pending)
 
     # ---- Rule 1: decisions and rewards
 
@@ -249,11 +251,13 @@ class ModelAgent:
         return self.world.rules.renew and self.world.now > changed + self.world.rules.day // 2
 
     def activate(self, decision: int) -> bool:
-        """Let a decision count; its window begins."""
+        """Let a decision count, within its window."""
         row = self.disk.rows[decision]
         if row.incarnation not in self.disk.own:
             return False
-        self.disk.rows[decision] = row._replace(status="open", time=self.world.now)
+        if self.is_over(row):
+            return True
+        self.disk.rows[decision] = row._replace(status="open")
         if self.world.mode == "count":
             self.change(decision, None, ("open", 0))
         return True
@@ -283,13 +287,13 @@ class ModelAgent:
 
     def close_windows(self) -> None:
         """Close the decisions whose reward window has ended."""
-        window = self.world.rules.window
-        if window is None:
-            return
         for decision, row in list(self.disk.rows.items()):
-            if row.status != "open" or self.world.now < row.time + window:
+            if row.status not in ("inactive", "open") or not self.is_over(row):
                 continue
-            self.disk.rows[decision] = row._replace(status="done")
+            shown = row.status == "open"
+            self.disk.rows[decision] = row._replace(status="done" if shown else "never shown")
+            if not shown:
+                continue
             if row.incarnation not in self.disk.own:
                 if row.reward is not None:
                     self.world.note_superseded([(decision, row.reward)])
@@ -297,6 +301,11 @@ class ModelAgent:
                 self.change(decision, ("open", row.reward or 0), ("closed", row.reward or 0))
             elif self.world.mode == "wait":
                 self.change(decision, None, ("closed", row.reward or 0))
+
+    def is_over(self, row: Row) -> bool:
+        """Whether the reward window of a decision has ended; it begins with the decision."""
+        window = self.world.rules.window
+        return window is not None and self.world.now >= row.time + window
 
     def change(self, decision: int, before: State, after: State) -> None:
         """Change a decision in the entry of its incarnation, or let the change wait."""
@@ -515,6 +524,8 @@ class ModelAgent:
             return rules.window is not None and not self.has_pending(incarnation)
         if not self.neighbours and rules.neighbours_hold:
             return False  # a twin may still write it, and nobody could tell
+        if not self.neighbours <= set(self.heard) and self.world.now <= self.started + rules.day:
+            return False  # one that is away may hold more
         wait = rules.drop_windows * (rules.window or rules.day)
         if not self.disk.entries[key].open_decisions():
             wait = rules.day + 2 * (rules.window or 0)
