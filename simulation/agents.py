@@ -127,3 +127,4 @@ def shorten_periods(exchange: Any, eager: bool) -> None:
         if eager:
             exchange.compaction.fold_above = 2
             exchange.compaction.most_unfolded = 6
+            exchange.compaction.most_names = 5

@@ -175,7 +175,8 @@ def check_sites(world: World) -> None:
     excuse_superseded(world)
     if world.plan.half_life is not None:  # a sum that fades does not tell what is in it
         return
-    may_fall = world.history.marks_of_agents(world.restored_agents())
+    agents = world.restored_agents() | world.compacted_agents()
+    may_fall = world.history.marks_of_agents(agents)
     for site in world.sites.values():
         if site.node is None:
             continue
@@ -229,7 +230,10 @@ def _check_evidence(
             raise Violation(f"{site.name} counts {counted} in side rows, and not {cells}")
     _check_side_counts(site, experiment)
     missing = site.memory.marks_of_rewards((name,)) - own_marks - world.history.excused
-    missing -= world.history.overruled if site.put_back else set()
+    if site.agent in world.compacted_agents():
+        world.history.overruled |= missing
+    if site.put_back or site.agent in world.compacted_agents():
+        missing -= world.history.overruled
     if missing:
         raise Violation(f"{site.name} has rewards on disk only: {sorted(missing)}")
     if world.plan.exchange == "flows":

@@ -51,8 +51,9 @@ def deliver_to(world: World, a: int, b: int) -> None:
     """Deliver all that waits for one site."""
     name = site_of(world, a).agent
     for letter in [waiting for waiting in world.post.waiting if waiting.receiver == name]:
-        world.post.waiting.remove(letter)
-        world.deliver_letter(letter)
+        if letter in world.post.waiting:  # else so many answers came that the oldest are lost
+            world.post.waiting.remove(letter)
+            world.deliver_letter(letter)
 
 
 def drop(world: World, a: int, b: int) -> None:

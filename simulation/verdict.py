@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from posse.live.exchange import Origins
-from posse.live.ledger import PER_UNIT
+from posse.live.ledger import PER_UNIT, is_side_row
 from posse.live.ledger.sums import minus, plus, total
 from simulation import disk as disks
 from simulation.agents import LIAR
@@ -101,7 +101,8 @@ def has_abandoned(world: World) -> bool:
             exchange = experiment.agent.exchange
             assert isinstance(exchange, Origins)
             for entry in exchange.replica.of_origin(site.agent):
-                open_counts = (row[-1] - row[len(row) - 2] for row in entry.ledger().values())
+                rows = [row for arm, row in entry.ledger().items() if not is_side_row(arm)]
+                open_counts = (row[-1] - row[-2] for row in rows)
                 if exchange.is_superseded(entry.incarnation) and any(open_counts):
                     return True
     return False

@@ -220,6 +220,11 @@ class World:
         """The agents of which a disk was set back, lost or cloned."""
         return {site.agent for site in self.sites.values() if site.put_back}
 
+    def compacted_agents(self) -> set[str]:
+        """The agents of which one of two may have compacted what the other went on with."""
+        sites = self.sites.values()
+        return {site.agent for site in sites if site.closes_late and self.has_twin(site)}
+
     def has_bits(self, experiment: str, arm: str) -> bool:
         """Whether there are rewards of an arm that nobody gave."""
         return nth_bit(self.history.bits.get((experiment, arm), 0)) < self.most_bits

@@ -37,6 +37,7 @@ class Compaction:
     own: OwnIncarnations
     fold_above: int = 8  # own entries
     most_unfolded: int = 256  # own entries, where it is never certain that a decision is closed
+    most_names: int = MOST_NAMES  # incarnations that a base covers
     every: int = 60  # ticks
     quiet: float = DAY  # seconds for which an entry that came back must not have changed
     longest_rest: float = 300.0  # seconds for which a living twin may rest, and tell nothing
@@ -216,7 +217,7 @@ class Compaction:
         covers = (*base.covers, *entry.covers, entry.incarnation)
         size = sum(row_size(name, len(row)) for name, row in sums.items())
         largest = max((abs(value) for row in sums.values() for value in row), default=0)
-        few = len(covers) <= MOST_NAMES and len(sums) <= MOST_ARMS
+        few = len(covers) <= self.most_names and len(sums) <= MOST_ARMS
         allowed = all(map(bounds.allow_row, sums.keys(), sums.values()))
         if not (few and allowed and size <= LARGEST_ROWS and largest <= LARGEST_SUM):
             return None
