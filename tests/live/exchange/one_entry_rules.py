@@ -549,11 +549,19 @@ class ModelAgent:
             oldest = [name for name in self.disk.own if name in names and name != self.incarnation]
             excess = max(0, len(names) - rules.oldest_above)
             foldable += [n for n in oldest[:excess] if self.is_shown_by_neighbours((self.name, n))]
+        came_back = [name for name in foldable if name not in self.disk.own]
+        open_decisions = [self.disk.entries[self.name, n].open_decisions() for n in came_back]
+        if len(came_back) == 1 and not any(open_decisions):
+            foldable.remove(came_back[0])
+        new_bases: list[int] = []  # of what came back: nobody writes them again
         for number in foldable:
-            self.fold(number)
+            self.fold(number, self.disk.own if number in self.disk.own else new_bases)
 
-    def fold(self, number: int) -> None:
-        """Write a base that contains the closed decisions of one entry more."""
+    def fold(self, number: int, writable: list[int]) -> None:
+        """Write a base that contains the closed decisions of one entry more.
+
+        writable: the numbers of the bases that may be written, among others.
+        """
         entry = self.disk.entries[self.name, number].shift_epoch(self.world.epoch)
         names = (*entry.covers, number)
         room = self.world.rules.most_names - len(names)
@@ -564,12 +572,12 @@ class ModelAgent:
         self.world.note_superseded([(d, entry.states[d][1]) for d in dropped])
         self.freeze(number)
         bases = self.list_bases(self.name).items()
-        free = [n for n, base in bases if n in self.disk.own and len(base.covers) <= room]
+        free = [n for n, base in bases if n in writable and len(base.covers) <= room]
         if free:
             base_number = free[0]
         else:
             base_number = self.world.draw_number()
-            self.disk.own.append(base_number)
+            writable.append(base_number)
         old = self.disk.entries.get((self.name, base_number), ModelEntry())
         base = old.shift_epoch(self.world.epoch)
         kept = {d: state for d, state in entry.states.items() if d not in dropped}

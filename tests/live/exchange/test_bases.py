@@ -164,17 +164,53 @@ def test_a_base_that_came_back_folds_after_a_quiet_day():
     pair = Pair(4, row=WHOLE, **CLOSED)
     assert pair.compact()
     pair.pump(3)
-    before = base("me", (*range(1, 10),), evidence=NINE)
-    pair.me.receive("old", message(before), pair.now)
+    mine = pair.base
+    before = [
+        base("me", (*range(1, 10),), number=91, evidence=NINE),
+        base("me", (*range(11, 20),), number=92, evidence=NINE),
+    ]
+    pair.me.receive("old", message(*before), pair.now)
     pair.pump(3, seconds=DAY / 2)
     pair.me.compaction.fold_above = 0
     assert pair.compact()
-    assert {99, *range(1, 10)} < set(pair.base.covers)
-    assert pair.base.version > before.version
+    (folded,) = [each for each in bases(pair.me) if each.key != mine.key]
+    assert {91, 92, *range(1, 10), *range(11, 20)} == set(folded.covers)
+    assert folded.version > max(each.version for each in before)
     pair.pump(4)
-    assert count(pair.me) == count(pair.agents["friend"]) == 4 + 9
-    pair.me.receive("old", message(before), pair.now)
-    assert count(pair.me) == 4 + 9
+    assert count(pair.me) == count(pair.agents["friend"]) == 4 + 18
+    pair.me.receive("old", message(*before), pair.now)
+    assert count(pair.me) == 4 + 18
+
+
+def test_what_this_disk_wrote_does_not_fall_with_what_came_back():
+    """Seen: eight rewards that every agent held were gone when a neighbour came back with more."""
+    pair = Pair(5, row=WHOLE, friends=("friend", "away"), **CLOSED)
+    pair.me.reward_window = None
+    assert pair.compact()
+    pair.pump(3)
+    (held,) = bases(pair.me)
+    row = {"a": (*(20 * x for x in WHOLE),)}
+    more = base("me", (*held.covers, 7, 8), held.incarnation, made=99, evidence=row)
+    pair.agents["away"].receive("old", message(more), pair.now)
+    away = pair.agents.pop("away")
+    pair.agents["me"] = tune(agent("me", **CLOSED), above=0)  # the disk is lost
+    pair.me.connect("friend")
+    pair.me.connect("away")
+    pair.pump(40)
+    for _ in range(8):
+        pair.me.incarnations.present = 0
+        pair.me.observe("b", WHOLE, pair.me.begin_decision("b"))
+    pair.me.incarnations.present = 0
+    for _ in range(8):
+        pair.pump(20, seconds=DAY / 40)
+        pair.compact()
+    assert not own_entries(pair.me)
+    assert len(bases(pair.me)) == 2
+    pair.agents["away"] = away
+    pair.pump(40)
+    for each in pair.agents.values():
+        assert count(each, "b") == 8
+        assert count(each, "a") == 20 + 1
 
 
 def test_a_base_of_which_a_neighbour_has_more_is_not_written_again():

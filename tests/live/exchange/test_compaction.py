@@ -191,13 +191,19 @@ def test_what_came_back_and_changes_again_is_waited_for_anew(opened):
 
 def test_what_came_back_closed_folds_after_a_quiet_day():
     pair = forgotten(opened=False)
+    before = entry("me", 77, evidence={"a": WHOLE})
+    pair.me.receive("old", message(before), pair.now)
     pair.me.compaction.fold_above = 0
     pair.compact()
     pair.pump(10, seconds=DAY / 11)
     assert not pair.compact()
     pair.pump(3, seconds=DAY / 11)
     assert pair.compact()
-    assert count(pair.me) == 2
+    assert count(pair.me) == 2 + 1
+    assert pair.base.incarnation not in pair.me.incarnations.writable
+    for _ in range(3):  # a base alone stays as it is
+        pair.pump(3, seconds=DAY)
+        assert not pair.compact()
 
 
 def test_without_a_window_what_has_nothing_open_folds():

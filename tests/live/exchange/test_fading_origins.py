@@ -206,6 +206,23 @@ def test_rewards_that_come_after_a_restart_and_some_epochs_are_within_the_bounds
     assert closed_count == pytest.approx(count, rel=2e-3)
 
 
+@pytest.mark.parametrize("asleep", [0.5, 1.1, 3.0, 9.0])
+def test_a_decision_made_before_the_first_tick_after_a_sleep_is_not_refused(asleep):
+    """Seen: the decision closed with more than it had counted, and neighbours refused its entry."""
+    now = 0.0
+    me, other = (wide(name, clock=lambda: now) for name in ("me", "other"))
+    me.tick(now)
+    other.tick(now)
+    now += asleep * HALF_LIFE
+    made = me.begin_decision("a")
+    me.observe("a", (0, 0, 0, PER_UNIT), made, at=now)
+    exchange(me, other, now)
+    me.observe("a", (REWARD, REWARD, PER_UNIT, 0), made, at=now)
+    exchange(me, other, now)
+    assert not other.refusals
+    assert other.replica.entries == me.replica.entries
+
+
 def test_rewards_that_wait_for_epochs_fade_like_those_that_do_not():
     now, me = 0.0, fading("me")
     made = me.begin_decision("a")

@@ -85,6 +85,7 @@ def test_an_own_base_that_covers_the_present_incarnation_opens_another():
 
 def test_an_own_base_that_is_overruled_is_not_written_again():
     mine = agent("me")
+    mine.incarnations.writable = {1: None, 2: None}
     mine.compaction._write_bases([], [entry("me", 1), entry("me", 2)])
     (number,) = mine.incarnations.writable
     mine.receive("peer", message(base("me", covers=(2, 3, 4), pulls=3)), 0.0)

@@ -7,8 +7,9 @@ it came back from neighbours, it has not changed for long. Neighbours must hold 
 then no other copy of this disk has written anything that is not here.
 
 A base is an entry with a number of its own, which this disk may write until a neighbour shows a
-larger version. Then the next fold begins another one, as it does when a base has no room. A base
-that came back folds like any other entry.
+larger version. Then the next fold begins another one, as it does when a base has no room. What came
+back folds into bases of its own, which nobody writes again: if another copy of the disk has folded
+some of it, too, one of the two bases is dropped whole, and nothing that this disk wrote is in it.
 """
 
 from __future__ import annotations
@@ -92,9 +93,11 @@ class Compaction:
         self._forget_empty(open_incarnations)
         settled = self._find_settled([*finished, *bases], neighbours, now)
         finished = [entry for entry in finished if entry.key in settled][:MOST_AT_ONCE]
+        came_back = [e for e in finished if e.incarnation not in self.own.writable]
+        if len(came_back) == 1 and not self._is_left_open(came_back[0]):  # nothing would change
+            finished.remove(came_back[0])
         may_write = all(base.key in settled for base in bases)
-        folded = may_write and self._write_bases(bases, finished)
-        self._stuck = 0 if folded else len(unfolded)
+        self._stuck = 0 if may_write and self._write_bases(bases, finished) else len(unfolded)
 
     def _find_settled(
         self, entries: list[Entry], neighbours: Mapping[str, Neighbour], now: float
@@ -115,17 +118,13 @@ class Compaction:
         here = all(own.replica.holds(*item) for item in shown)
         if not here or not all(neighbour.has_shown_all for neighbour in heard):
             return set()
-        if now - (self._began or 0.0) <= DAY and not all(
-            n.has_shown_all for n in neighbours.values()
-        ):
+        young = now - (self._began or 0.0) <= DAY
+        if young and not all(neighbour.has_shown_all for neighbour in neighbours.values()):
             entries = [entry for entry in entries if entry.incarnation in own.writable]
         return {entry.key for entry in entries if (entry.key, entry.version) in shown}
 
     def _split_entries(self) -> tuple[list[Entry], list[Entry]]:
-        """Return the bases that this disk may write, and its other entries but the present one.
-
-        There is one base, or more if one has no room left.
-        """
+        """Return the bases that this disk may write, and its other entries but the present one."""
         own = self.own
         entries = own.replica.of_origin(own.identity)
         bases = [entry for entry in entries if entry.covers and entry.incarnation in own.writable]
@@ -187,8 +186,10 @@ class Compaction:
         changed: dict[int, Entry] = {}
         names: list[int] = []
         for entry in entries:
+            mine = entry.incarnation in own.writable
             for nth, base in enumerate(bases):
-                if folded := self._fold_into(base, entry):
+                alike = mine == (base.incarnation in own.writable)
+                if alike and (folded := self._fold_into(base, entry)):
                     bases[nth] = folded
                     break
             else:
@@ -197,11 +198,11 @@ class Compaction:
                 if folded is None:  # as large as a base may be
                     continue
                 bases.append(folded)
+                own.writable.update({key[1]: None} if mine else {})
             changed[folded.incarnation] = folded
             names.append(entry.incarnation)
         own.remove(names)
-        for number, base in changed.items():
-            own.writable[number] = None
+        for base in changed.values():
             own.replica.keep(base)
         return bool(changed)
 

@@ -156,7 +156,7 @@ class OwnIncarnations:
         if self.epochs.fading:
             self._follow_time(number, sums)
             values = self.epochs.weigh_values(values, at, sums.epoch, self.bounds)
-            if values[-1] < 0 and isinstance(sums, OwnEntry):
+            if values[-1] <= 0 and isinstance(sums, OwnEntry):
                 values = self._limit_change(sums, arm, values)
         if not any(values):  # of so long ago that it is worth nothing
             return None
@@ -255,8 +255,7 @@ class OwnIncarnations:
         self._read_parts(parts)
         # A commit may fail in the tick that ends the rest: then what waited waits on.
         self.resting = self.resting or bool(self._waiting)
-        if self.present not in self.writable:
-            self.present = 0
+        self.present = 0  # the room that was reserved in it is forgotten
 
     def waiting_ledgers(self) -> list[tuple[int, Ledger]]:
         """Return the sums that wait, each with its epoch."""
