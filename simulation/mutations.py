@@ -65,6 +65,7 @@ _begin_decision = EvidenceParticipant.begin
 _learn = EvidenceParticipant._learn
 _is_finished = compaction.Compaction._is_finished
 _find_settled = compaction.Compaction._find_settled
+_write_bases = compaction.Compaction._write_bases
 
 
 def _resume_incarnation(self: Any, parts: Any) -> None:
@@ -98,6 +99,11 @@ def _finish_open(self: Any, entry: Any, open_incarnations: Any, now: float, wind
 def _find_settled_of_shown(self: Any, entries: Any, neighbours: Any, now: float) -> Any:
     shown = {name: replace(each, shown_all=True) for name, each in neighbours.items()}
     return _find_settled(self, entries, shown, now)
+
+
+def _write_alike(self: Any, bases: Any, entries: Any) -> bool:
+    self.own.writable.update(dict.fromkeys(entry.incarnation for entry in entries))
+    return _write_bases(self, bases, entries)
 
 
 def _find_by_number(self: Any, entry: Any) -> list[Any]:
@@ -221,6 +227,9 @@ RULES: dict[str, list[Patch]] = {
     "origins: nothing open is compacted": [(compaction.Compaction, "_is_finished", _finish_open)],
     "origins: nothing folds before neighbours have shown what they hold": [
         (compaction.Compaction, "_find_settled", _find_settled_of_shown)
+    ],
+    "origins: what came back folds into bases of its own": [
+        (compaction.Compaction, "_write_bases", _write_alike)
     ],
     "origins: what waited is told after the rest": [
         (own.OwnIncarnations, "end_rest", lambda self: setattr(self, "resting", False)),
