@@ -92,8 +92,8 @@ def _keep_own_only(self: Any, entry: Any, now: float) -> str | None:
     return None if entry.origin == self.identity else _take(self, entry, now)
 
 
-def _finish_open(self: Any, entry: Any, open_incarnations: Any, now: float, window: Any) -> bool:
-    return _is_finished(self, entry, (), now, window)
+def _finish_open(self: Any, entry: Any, open_incarnations: Any, now: float) -> bool:
+    return _is_finished(self, entry, (), now)
 
 
 def _find_settled_of_shown(self: Any, entries: Any, neighbours: Any, now: float) -> Any:

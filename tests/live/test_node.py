@@ -330,3 +330,22 @@ def test_a_neighbour_that_floods_keeps_nobody_out(tmp_path):
     finally:
         for each in nodes:
             each.stop()
+
+
+def test_what_a_request_commits_during_a_tick_is_on_disk_before_it_is_told(tmp_path):
+    """Seen: it was told at once, and after a power failure rewards of old decisions were refused."""
+    fleet = Fleet(tmp_path, [("a", "b")])
+    settings = {"arms": ARMS, "family": "bernoulli", "reward_window": 600, "default_reward": 0.0}
+    for name in "ab":
+        fleet.open_node({"name": name, **settings})
+    try:
+        fleet.tick(3)
+        one = fleet.nodes["a"].experiment("default")
+        one.decide()
+        fleet.tick(3)
+        one.decide()  # which waits for no disk
+        assert one.store.file.writer.ahead_of_disk
+        assert one.tick(fleet.now + 1)
+        assert not one.store.file.writer.ahead_of_disk
+    finally:
+        fleet.close()

@@ -218,8 +218,9 @@ def test_without_a_window_what_has_nothing_open_folds():
     assert count(pair.me) == 8
 
 
-def test_without_a_window_open_decisions_take_at_most_half_the_quota():
-    pair = Pair(1, window=None, row=WHOLE, **CLOSED)
+@pytest.mark.parametrize("window", [None, WINDOW])
+def test_open_decisions_take_at_most_half_the_quota(window):
+    pair = Pair(1, window=window, row=WHOLE, **CLOSED)
     arms = [f"{n:0200}" for n in range(600)]  # some 155 kB
     for _ in range(14):
         pair.restart()
@@ -234,6 +235,30 @@ def test_without_a_window_open_decisions_take_at_most_half_the_quota():
     assert 5 <= len(own_entries(pair.me)) <= 8
     for each in pair.agents.values():
         assert {count(each, arm) for arm in arms} == {14}
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_an_agent_that_lost_its_disk_and_starts_again_and_again_compacts(wide):
+    """Seen: what came back was met at each start, and entries grew until neighbours refused all."""
+    pair = Pair(1, row=WHOLE, **CLOSED)
+    arms = [f"{n:0200}" for n in range(600 if wide else 1)]  # some 155 kB
+    pair.agents["me"] = tune(agent("me", **CLOSED))
+    most = 0
+    for nth in range(15 if wide else 40):
+        if nth:
+            pair.restart()
+        pair.me.connect("friend")
+        for arm in arms:
+            pair.me.observe(arm, WHOLE, pair.me.begin_decision(arm))
+        pair.pump(15, seconds=WINDOW / 10)  # two windows and a rest are more
+        pair.compact()
+        pair.pump(2)
+        most = max(most, len(own_entries(pair.me)))
+    assert most <= 8 + 3
+    for each in pair.agents.values():
+        assert count(each) == 1
+        assert {count(each, arm) for arm in arms} == {nth + 1}
+        assert not each.refusals
 
 
 def test_names_without_evidence_are_forgotten_also_without_a_window():

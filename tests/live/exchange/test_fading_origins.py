@@ -223,6 +223,21 @@ def test_a_decision_made_before_the_first_tick_after_a_sleep_is_not_refused(asle
     assert other.replica.entries == me.replica.entries
 
 
+def test_the_room_of_open_decisions_stays_reserved_when_evidence_fades():
+    """Seen: 200 of 1,200 acknowledged rewards did not count, for the arms of both were too many."""
+    now, me = 0.0, fading("me")
+    before = [(f"a{nth}", me.begin_decision(f"a{nth}")) for nth in range(600)]
+    me.observe("a0", ONE, before[0][1], now)
+    now = HALF_LIFE
+    me.tick(now)
+    me.observe("a1", ONE, before[1][1], now)
+    later = [(f"b{nth}", me.begin_decision(f"b{nth}")) for nth in range(600)]
+    for arm, number in before[2:] + later:
+        me.observe(arm, ONE, number, now)
+    assert len(me.evidence()) == 1200
+    assert not me.refusals
+
+
 def test_rewards_that_wait_for_epochs_fade_like_those_that_do_not():
     now, me = 0.0, fading("me")
     made = me.begin_decision("a")

@@ -82,8 +82,8 @@ GOOD = packed("Ping", 7)
     [
         (b"", "too short"),
         (bytes([VERSION]), "too short"),
-        (packed("Ping", 7, version=3), "version 3, but this Posse reads version 2: run the same"),
-        (packed("Ping", 7, version=1), "version 1, but this Posse reads version 2: run the same"),
+        (packed("Ping", 7, version=4), "version 4, but this Posse reads version 3: run the same"),
+        (packed("Ping", 7, version=1), "version 1, but this Posse reads version 3: run the same"),
         (packed("Pong", 7), "tag 'Pong' is unknown"),
         (packed(""), "tag '' is unknown"),
         (packed(), "an array of 0 items"),

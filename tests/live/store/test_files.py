@@ -163,7 +163,20 @@ def test_a_closed_store_says_so(path: Path, reopen: Callable[[], Store]) -> None
         store.find_decision("d")
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 4])
+def test_a_file_of_the_previous_schema_is_read_and_no_longer_of_it(
+    path: Path, reopen: Callable[[], Store]
+) -> None:
+    with reopen() as store:
+        store.add_decision(DecisionRecord("d", "A", 0.5, 1))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version=3")
+    with reopen() as store:
+        assert store.find_decision("d") is not None
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (4,)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 5])
 def test_a_file_of_another_schema_is_refused_in_a_sentence_and_left_as_it_is(
     path: Path, reopen: Callable[[], Store], version: int
 ) -> None:
@@ -172,7 +185,7 @@ def test_a_file_of_another_schema_is_refused_in_a_sentence_and_left_as_it_is(
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version={version}")
     before = path.read_bytes()
-    sentence = f"has schema {version} and this Posse reads schema 3: start the agent with"
+    sentence = f"has schema {version} and this Posse reads schema 4: start the agent with"
     with pytest.raises(ValueError, match=sentence):
         reopen()
     with pytest.raises(ValueError, match=sentence):

@@ -15,6 +15,7 @@ some of it, too, one of the two bases is dropped whole, and nothing that this di
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -22,7 +23,7 @@ from posse.live.exchange.digests import Neighbour
 from posse.live.exchange.message_validation import LARGEST_ORIGIN
 from posse.live.exchange.messages import MOST_NAMES, NO_VERSION, Entry, Key, row_size
 from posse.live.exchange.own_incarnations import LARGEST_OWN, NONCE_BITS, OwnIncarnations
-from posse.live.ledger import LARGEST_SUM, MOST_ARMS, is_side_row, plus, shift_ledger
+from posse.live.ledger import LARGEST_SUM, is_side_row, plus, shift_ledger
 
 DAY = 86_400.0  # seconds
 ABANDONED_WINDOWS = 2  # a living twin closes its decisions after one, and tells it a tick later
@@ -42,9 +43,11 @@ class Compaction:
     every: int = 60  # ticks
     quiet: float = DAY  # seconds for which an entry that came back must not have changed
     longest_rest: float = 300.0  # seconds for which a living twin may rest, and tell nothing
+    window: float | None = None  # the reward window, in seconds
     twin_seen: float | None = None  # when a second agent of this name was last noticed
-    _began: float | None = None  # when it was first asked whether there is something to fold
+    _began: float = math.inf  # when it was first asked whether there is something to fold
     _changed_at: dict[int, float] = field(default_factory=dict)  # of entries that came back
+    _told_at: float = -math.inf  # when the last of these changes was told
     _first_change: float | None = None  # of one that came back, after all had shown what they hold
     _stuck: int = 0  # entries of which the last fold took none: the next one waits for its turn
 
@@ -54,7 +57,7 @@ class Compaction:
         What a process that is gone had told comes within a few ticks of the time when all
         neighbours have shown what they hold. Another agent of this name goes on and on.
         """
-        self._changed_at[entry.incarnation] = now
+        self._changed_at[entry.incarnation] = self._told_at = now
         if self.own.resting or not all(neighbour.has_shown_all for neighbour in neighbours):
             return
         if self._first_change is None:
@@ -62,34 +65,29 @@ class Compaction:
         elif now - self._first_change > self.longest_rest / 10:
             self.twin_seen = now
 
-    def is_due(self, tick: int, now: float, window: float | None) -> bool:
+    def is_due(self, tick: int, now: float) -> bool:
         """Whether there may be something to fold; cheap, because every tick asks."""
-        self._began = now if self._began is None else self._began
-        # Where another agent of this name is at work, it may write what would be folded here.
-        if self.own.resting or self._changed_lately(now, window):
-            return False
+        self._began = min(self._began, now)
         _, entries = self._split_entries()
+        # Where another agent of this name is at work, it may write what would be folded here.
+        if self.own.resting or self._changed_lately(entries, now):
+            return False
         if tick % self.every and len(entries) <= max(MANY * self.fold_above, self._stuck):
             return False
         return (
             len(entries) > self.fold_above
             or len(self.own.writable) > MANY * self.fold_above  # also without evidence
-            or (window is not None and any(map(self._is_left_open, entries)))
+            or (self.window is not None and any(map(self._is_left_open, entries)))
         )
 
     def fold(
-        self,
-        open_incarnations: Collection[int],
-        neighbours: Mapping[str, Neighbour],
-        now: float,
-        window: float | None,
+        self, open_incarnations: Collection[int], neighbours: Mapping[str, Neighbour], now: float
     ) -> None:
         """Fold the entries that nobody will write again into bases."""
         bases, unfolded = self._split_entries()
-        finished = [e for e in unfolded if self._is_finished(e, open_incarnations, now, window)]
-        if window is None:
-            oldest = self._oldest_writable(unfolded)
-            finished += [entry for entry in oldest if entry not in finished]
+        finished = [e for e in unfolded if self._is_finished(e, open_incarnations, now)]
+        oldest = self._oldest_writable(unfolded)
+        finished += [entry for entry in oldest if entry not in finished]
         self._forget_empty(open_incarnations)
         settled = self._find_settled([*finished, *bases], neighbours, now)
         finished = [entry for entry in finished if entry.key in settled][:MOST_AT_ONCE]
@@ -118,7 +116,7 @@ class Compaction:
         here = all(own.replica.holds(*item) for item in shown)
         if not here or not all(neighbour.has_shown_all for neighbour in heard):
             return set()
-        young = now - (self._began or 0.0) <= DAY
+        young = now - self._began <= DAY
         if young and not all(neighbour.has_shown_all for neighbour in neighbours.values()):
             entries = [entry for entry in entries if entry.incarnation in own.writable]
         return {entry.key for entry in entries if (entry.key, entry.version) in shown}
@@ -131,16 +129,14 @@ class Compaction:
         settled = {own.present, *(base.incarnation for base in bases)}
         return bases, [entry for entry in entries if entry.incarnation not in settled]
 
-    def _is_finished(
-        self, entry: Entry, open_incarnations: Collection[int], now: float, window: float | None
-    ) -> bool:
+    def _is_finished(self, entry: Entry, open_incarnations: Collection[int], now: float) -> bool:
         number = entry.incarnation
         if number in self.own.writable:
             return number not in open_incarnations
         unchanged = now - self._changed_at.setdefault(number, now)
-        if window is not None and self._is_left_open(entry):
-            return unchanged > self._settling_time(window)
-        return unchanged >= self.quiet + ABANDONED_WINDOWS * (window or 0.0)
+        if self.window is not None and self._is_left_open(entry):
+            return unchanged > self._settling_time()
+        return unchanged >= self.quiet + ABANDONED_WINDOWS * (self.window or 0.0)
 
     def _is_left_open(self, entry: Entry) -> bool:
         """Whether decisions are open in an entry that came back.
@@ -152,19 +148,24 @@ class Compaction:
         came_back = entry.incarnation not in self.own.writable
         return came_back and any(self.own.bounds.open_count(row) > 0 for row in rows)
 
-    def _settling_time(self, window: float | None) -> float:
+    def _settling_time(self) -> float:
         """Return the seconds in which a living agent of this name would have changed something."""
+        window = self.window
         return self.quiet if window is None else ABANDONED_WINDOWS * window + self.longest_rest
 
-    def _changed_lately(self, now: float, window: float | None) -> bool:
+    def _changed_lately(self, entries: list[Entry], now: float) -> bool:
         """Whether an own entry that this disk may not write has changed, or was met, lately."""
-        for entry in self._split_entries()[1]:
+        for entry in entries:
             if entry.incarnation not in self.own.writable:
                 self._changed_at.setdefault(entry.incarnation, now)
-        return any(now - at <= self._settling_time(window) for at in self._changed_at.values())
+        size = self.own.replica.sizes[self.own.identity]
+        much = len(entries) > MANY * self.fold_above or size > LARGEST_ORIGIN // 2
+        # An agent that starts again and again always meets some: it must fold at last.
+        times = [self._told_at] if much else self._changed_at.values()
+        return any(now - at <= self._settling_time() for at in times)
 
     def _oldest_writable(self, unfolded: list[Entry]) -> list[Entry]:
-        """Return the oldest entries beyond the most that may stay unfolded, or half the quota.
+        """Return the oldest entries beyond half the quota, or the most that may stay unfolded.
 
         Without a reward window a decision may be open for ever: here those of long ago end.
         """
@@ -172,11 +173,11 @@ class Compaction:
         newest = [by_number[n] for n in reversed(self.own.writable) if n in by_number]
         sizes = itertools.accumulate(entry.size() for entry in newest)
         room = sum(size <= LARGEST_ORIGIN // 2 for size in sizes)
-        return newest[min(room, self.most_unfolded) :]
+        return newest[min(room, self.most_unfolded) if self.window is None else room :]
 
     def _forget_empty(self, open_incarnations: Collection[int]) -> None:
         """Forget the names of incarnations that never had evidence, and have nothing open."""
-        held = {entry.incarnation for entry in self.own.replica.of_origin(self.own.identity)}
+        held = self.own.replica.incarnations.get(self.own.identity, ())
         busy = {*held, *open_incarnations, self.own.present}
         self.own.remove([number for number in self.own.writable if number not in busy])
 
@@ -218,7 +219,7 @@ class Compaction:
         covers = (*base.covers, *entry.covers, entry.incarnation)
         size = sum(row_size(name, len(row)) for name, row in sums.items())
         largest = max((abs(value) for row in sums.values() for value in row), default=0)
-        few = len(covers) <= self.most_names and len(sums) <= MOST_ARMS
+        few = len(covers) <= self.most_names
         allowed = all(map(bounds.allow_row, sums.keys(), sums.values()))
         if not (few and allowed and size <= LARGEST_ROWS and largest <= LARGEST_SUM):
             return None

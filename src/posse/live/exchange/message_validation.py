@@ -117,7 +117,8 @@ class Examiner:
         return (
             is_list(entry.version, 3, is_whole)
             and _is_holding(entry.holding)
-            and is_list(entry.arms, MOST_ARMS, is_name)
+            # Those of a base are of many starts: only its size limits them.
+            and is_list(entry.arms, LARGEST_ENTRY if entry.covers else MOST_ARMS, is_name)
             and len(set(entry.arms)) == len(entry.arms)
             and isinstance(entry.numbers, bytes)
             and len(entry.numbers) == 8 * sum(map(self.bounds.count_numbers, entry.arms))

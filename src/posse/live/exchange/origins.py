@@ -159,11 +159,10 @@ class Origins(ExchangeBase):
     def pulls_by_origin(self) -> dict[str, int]:
         """How many pulls of each origin count here, over all arms, for what they are worth now."""
         self.incarnations.write()
-        held = self.replica
-        worth = self._epochs.worth
+        worth, of_origin = self._epochs.worth, self.replica.of_origin
         return {
-            name: round(sum(e.pulls() * worth(e.epoch) for e in held.of_origin(name)) / PER_UNIT)
-            for name in held.incarnations
+            name: round(sum(e.pulls() * worth(e.epoch) for e in of_origin(name)) / PER_UNIT)
+            for name in self.replica.incarnations
         }
 
     def _totals_of(self, origin: str) -> dict[int, Ledger]:
@@ -262,12 +261,13 @@ class Origins(ExchangeBase):
     def needs_compaction(self) -> bool:
         """Whether old entries may be folded; then `compact` must know which decisions are open."""
         self.compaction.longest_rest = self.longest_rest * self.tick_seconds
-        return self.compaction.is_due(self.sender.ticks, self._now, self.reward_window)
+        self.compaction.window = self.reward_window
+        return self.compaction.is_due(self.sender.ticks, self._now)
 
     def compact(self, open_incarnations: Collection[int]) -> None:
         """Fold the entries of old incarnations, but not of those with open decisions."""
         self.incarnations.write()
-        self.compaction.fold(open_incarnations, self._neighbours, self._now, self.reward_window)
+        self.compaction.fold(open_incarnations, self._neighbours, self._now)
 
     def examine(self, message: object) -> object:
         """Check shapes and signatures, which needs no lock: others may call anything meanwhile."""
@@ -392,11 +392,8 @@ class Origins(ExchangeBase):
         self._neighbours = {name: self._neighbours.get(name, Neighbour()) for name in names}
 
     def _small_parts(self) -> dict[str, Any]:
-        return {
-            "identity": self.identity,
-            "neighbours": list(self._neighbours),
-            **self.incarnations.parts(),
-        }
+        parts = {"identity": self.identity, "neighbours": list(self._neighbours)}
+        return parts | self.incarnations.parts()
 
     def _follow_time(self, now: float) -> None:
         """Follow the time: evidence fades with it, and what reads as nothing is dropped."""

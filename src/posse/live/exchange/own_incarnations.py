@@ -289,21 +289,22 @@ class OwnIncarnations:
         if not self.epochs.fading or passed <= 0:
             return
         self._take_back(sums)
-        # What waits is a change, which may have no count or a negative one: only the entry that it
-        # is added to has bounds.
+        # What waits is a change, perhaps a negative one: only the entry it is added to has bounds.
         bounds = None
         if isinstance(sums, OwnEntry):
             bounds = self.bounds
             self._changed[number] = sums
-        sums.rows = plain(shift_ledger(sums.ledger(), passed, bounds))
+        left = plain(shift_ledger(sums.ledger(), passed, bounds))
+        # Also rows of zeros, which are room that is reserved.
+        sums.rows = {arm: left.get(arm, [0] * len(row)) for arm, row in sums.rows.items()}
         sums.epoch = self.epochs.epoch
         self.replica.add(sums.ledger(), sums.epoch)
 
     def _limit_change(self, entry: OwnEntry, arm: str, values: Sequence[int]) -> tuple[int, ...]:
         """Return what a change adds to an entry so that it stays within its bounds.
 
-        Where evidence fades, what a cancelled decision takes back and what it had added are rounded
-        apart. Neighbours would refuse an entry of less than nothing.
+        Where evidence fades, the parts of a decision are rounded apart, or weighed at two epochs.
+        Neighbours would refuse an entry of less than nothing, or with more closed than counted.
         """
         row = entry.rows.get(arm, [0] * len(values))
         after = self.bounds.clip_entry(list(map(operator.add, row, values)))

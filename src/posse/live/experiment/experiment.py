@@ -309,6 +309,7 @@ class LiveExperiment(DecisionBook):
         before = self.agent.differences
         with self.store.transaction(), self._lock:
             messages = self.agent.tick(now)
+        self.store.flush()  # a commit that wrote nothing itself has synced nothing before it
         self._compact_evidence()
         self._log_differences(before.differ)
         self._log_warnings()

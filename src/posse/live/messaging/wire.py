@@ -16,7 +16,7 @@ import msgspec
 from posse.live.exchange import DEFAULT
 from posse.live.messaging.transport import MAX_BYTES
 
-VERSION: Final = 2  # of messages; any other is refused
+VERSION: Final = 3  # of messages; any other is refused
 MOST_FIELDS = 16  # of a message, with its tag
 LONGEST_TAG = 64  # bytes
 

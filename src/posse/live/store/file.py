@@ -122,6 +122,7 @@ class StoreFile:
             schema.check_file(target, claim)
             connection = schema.open_connection(target)
             try:
+                schema.raise_version(connection)
                 return cls(place, connection, disk)
             except BaseException:
                 connection.close()

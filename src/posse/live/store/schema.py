@@ -11,7 +11,8 @@ from posse.live.store.file_lock import StoreClaim
 
 APPLICATION = 0x706F7373  # "poss", in the header of the file
 
-VERSION = 3  # of the schema, in the header of the file; any other is refused
+VERSION = 4  # of the schema, in the header of the file
+PREVIOUS = 3  # read, too, and raised at the start; any other is refused
 
 SCHEMA = (
     # owner: the agent's name, once one has opened it
@@ -95,6 +96,12 @@ def create_file(path: Path) -> None:
             os.close(handle)
 
 
+def raise_version(connection: sqlite3.Connection) -> None:
+    """Mark a file of the previous version, which must not be opened by the previous Posse again."""
+    if connection.execute("PRAGMA user_version").fetchone() != (VERSION,):
+        connection.execute(f"PRAGMA user_version={VERSION}")
+
+
 def check_file(path: Path, claim: StoreClaim | None = None) -> None:
     """Refuse a file that is damaged, foreign, or of another version or agent."""
     damaged = f"{path} is damaged or not a store ({{}}): move it away or use another"
@@ -114,7 +121,7 @@ def check_file(path: Path, claim: StoreClaim | None = None) -> None:
                 raise ValueError(damaged.format("it is truncated"))
             if application != APPLICATION:
                 raise ValueError(f"{path} is a SQLite file but not a store of Posse: use another")
-            if version != VERSION:
+            if version not in (PREVIOUS, VERSION):
                 raise ValueError(
                     f"{path} has schema {version} and this Posse reads schema {VERSION}: start "
                     "the agent with the Posse that wrote it, or give it a new store"
