@@ -120,7 +120,7 @@ def newer(path):
         (lambda path: path.mkdir(), "there is no store"),
         (lambda path: path.write_text("not a database at all, really"), "is damaged"),
         (foreign, "not a store of Posse"),
-        (newer, "has schema 99 and this Posse reads schema 3"),
+        (newer, "has schema 99 and this Posse reads schema 4"),
     ],
 )
 def test_mistakes_are_one_line(capsys, tmp_path, make, words):

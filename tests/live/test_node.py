@@ -333,7 +333,7 @@ def test_a_neighbour_that_floods_keeps_nobody_out(tmp_path):
 
 
 def test_what_a_request_commits_during_a_tick_is_on_disk_before_it_is_told(tmp_path):
-    """Seen: it was told at once, and after a power failure rewards of old decisions were refused."""
+    """Seen: it was told at once; after a power failure rewards of old decisions were refused."""
     fleet = Fleet(tmp_path, [("a", "b")])
     settings = {"arms": ARMS, "family": "bernoulli", "reward_window": 600, "default_reward": 0.0}
     for name in "ab":

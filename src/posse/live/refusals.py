@@ -52,8 +52,8 @@ REFUSALS = {
         "lost at every start. Give them durable disks; else a neighbour lies."
     ),
     "too_many_entries_of_origin": (
-        "One origin has more evidence than an agent stores (2 MB). It began with new arms "
-        "again and again, or its store is lost or restored at every start: give it a "
+        "One origin has more evidence than an agent stores (2 MB). It had too many arms "
+        "over time, or its store is lost or restored at every start: give it a "
         "durable disk, or begin a new experiment."
     ),
     "entry_too_large": (

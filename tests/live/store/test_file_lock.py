@@ -92,10 +92,10 @@ def test_files_put_back_are_not_trusted(reopen: Callable[[], Store], path: Path)
     """Another agent may have written meanwhile."""
     with reopen() as store:
         path.rename(path.with_name("away"))
-        with pytest.raises(StoreError, match="cannot be found"):
+        with pytest.raises(StoreError, match="was removed"):
             store.check_location()
         path.with_name("away").rename(path)
-        with pytest.raises(StoreError, match="cannot be found"):
+        with pytest.raises(StoreError, match="was removed"):
             store.add_decision(DecisionRecord("d", "A", 0.5, 1))
     reopen().close()
 

@@ -153,7 +153,7 @@ class FileLock:
             try:
                 lock, database = (os.stat(name) for name in self._names)
             except OSError as error:
-                self._lost = f"{error.filename} cannot be found"
+                self._lost = f"{error.filename} was removed"
             else:
                 # A device and an inode identify a file, a path does not: after `mv` or a restore
                 # from a copy the path may name a file that another agent can lock (split brain).
