@@ -179,6 +179,23 @@ def test_a_base_that_came_back_folds_after_a_quiet_day():
     assert count(pair.me) == 4 + 18
 
 
+def test_a_base_that_came_back_and_is_half_full_is_left_as_it_is():
+    """Seen: it folded alone into a new base every day, for it did not fit into the other one."""
+    pair = Pair(1, row=WHOLE, **CLOSED)
+    pair.me.compaction.most_names = 9
+    pair.me.compaction.fold_above = 0
+    before = [
+        base("me", (*range(1, 8),), number=91, evidence=NINE),
+        base("me", (11, 12), number=92, evidence=NINE),
+    ]
+    pair.me.receive("old", message(*before), pair.now)
+    for _ in range(4):
+        pair.pump(3, seconds=DAY / 2)
+        pair.compact()
+    assert {each.incarnation for each in bases(pair.me)} == {91, 92}
+    assert count(pair.me) == count(pair.agents["friend"]) == 1 + 18
+
+
 def test_what_this_disk_wrote_does_not_fall_with_what_came_back():
     """Seen: eight rewards that every agent held were gone when a neighbour came back with more."""
     pair = Pair(5, row=WHOLE, friends=("friend", "away"), **CLOSED)

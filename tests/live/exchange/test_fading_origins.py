@@ -223,6 +223,46 @@ def test_a_decision_made_before_the_first_tick_after_a_sleep_is_not_refused(asle
     assert other.replica.entries == me.replica.entries
 
 
+FIRST, SECOND = (0, 0, PER_UNIT, 0, 0), (0, 0, 0, 0, PER_UNIT)  # a feature alone: its square
+
+
+@pytest.mark.parametrize("late", [1e-5, 1e-3, 0.1, 0.5])
+def test_a_decision_cancelled_after_its_epoch_began_leaves_a_possible_matrix(late):
+    """Seen: neighbours refused all later evidence of the process, for hours."""
+    now = 100 * HALF_LIFE - 10.0
+    options = {"bounds": (1.0,) * 12, "closed": 5, "features": 2, "half_life": HALF_LIFE}
+    me, other = (agent(name, clock=lambda: now, **options) for name in ("me", "other"))
+    exchange(me, other, now)
+    count = (0,) * 6 + (PER_UNIT,)
+    me.observe("a", FIRST + count, me.begin_decision("a"), now)
+    now = (100 + late) * HALF_LIFE  # the tick of this second comes later
+    made = me.begin_decision("a")
+    me.observe("a", SECOND + count, made, now)
+    exchange(me, other, now)
+    me.observe("a", tuple(-value for value in SECOND + count), made, now)
+    exchange(me, other, now)
+    assert not other.refusals
+    assert other.replica.entries == me.replica.entries
+    assert me.evidence()["a"][4] == 0
+
+
+@pytest.mark.parametrize("asleep", [1.5, 5.0])
+def test_a_reward_counts_as_much_as_its_decision_after_a_sleep(asleep):
+    """Seen: a decision that was rewarded counted almost as a failure, as acted on."""
+    now = 0.0
+    me = wide("me", clock=lambda: now)
+    me.tick(now)
+    now += asleep * HALF_LIFE
+    made = me.begin_decision("a")
+    me.observe("a", (0, 0, 0, PER_UNIT), made, at=now)
+    me.tick(now + 1)
+    me.observe("a", (REWARD, 0, 0, 0), made, at=now)
+    me.observe("a", (0, REWARD, PER_UNIT, 0), made, at=now)
+    power, closed_power, closed_count, count = me.evidence()["a"]
+    assert power / count == closed_power / closed_count
+    assert power / count == pytest.approx(2.5, rel=1e-4)
+
+
 def test_the_room_of_open_decisions_stays_reserved_when_evidence_fades():
     """Seen: 200 of 1,200 acknowledged rewards did not count, for the arms of both were too many."""
     now, me = 0.0, fading("me")

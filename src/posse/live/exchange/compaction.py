@@ -25,6 +25,7 @@ from posse.live.exchange.messages import MOST_NAMES, NO_VERSION, Entry, Key, row
 from posse.live.exchange.own_incarnations import LARGEST_OWN, NONCE_BITS, OwnIncarnations
 from posse.live.ledger import LARGEST_SUM, is_side_row, plus, shift_ledger
 
+Neighbours = Mapping[str, Neighbour]  # by name
 DAY = 86_400.0  # seconds
 ABANDONED_WINDOWS = 2  # a living twin closes its decisions after one, and tells it a tick later
 MANY = 4  # times `fold_above`, beyond which an agent that starts again and again compacts at once
@@ -69,20 +70,21 @@ class Compaction:
         """Whether there may be something to fold; cheap, because every tick asks."""
         self._began = min(self._began, now)
         _, entries = self._split_entries()
+        size = self.own.replica.sizes[self.own.identity]
+        much = len(entries) > MANY * self.fold_above or size > LARGEST_ORIGIN // 2
         # Where another agent of this name is at work, it may write what would be folded here.
-        if self.own.resting or self._changed_lately(entries, now):
+        if self.own.resting or self._changed_lately(entries, now, much):
             return False
         if tick % self.every and len(entries) <= max(MANY * self.fold_above, self._stuck):
             return False
         return (
             len(entries) > self.fold_above
+            or much
             or len(self.own.writable) > MANY * self.fold_above  # also without evidence
             or (self.window is not None and any(map(self._is_left_open, entries)))
         )
 
-    def fold(
-        self, open_incarnations: Collection[int], neighbours: Mapping[str, Neighbour], now: float
-    ) -> None:
+    def fold(self, open_incarnations: Collection[int], neighbours: Neighbours, now: float) -> None:
         """Fold the entries that nobody will write again into bases."""
         bases, unfolded = self._split_entries()
         finished = [e for e in unfolded if self._is_finished(e, open_incarnations, now)]
@@ -97,9 +99,7 @@ class Compaction:
         may_write = all(base.key in settled for base in bases)
         self._stuck = 0 if may_write and self._write_bases(bases, finished) else len(unfolded)
 
-    def _find_settled(
-        self, entries: list[Entry], neighbours: Mapping[str, Neighbour], now: float
-    ) -> set[Key]:
+    def _find_settled(self, entries: list[Entry], neighbours: Neighbours, now: float) -> set[Key]:
         """Return the keys of entries of which no other copy of this disk wrote a larger version.
 
         Neighbours that were heard lately have shown all that they hold of this agent, it is here,
@@ -122,11 +122,13 @@ class Compaction:
         return {entry.key for entry in entries if (entry.key, entry.version) in shown}
 
     def _split_entries(self) -> tuple[list[Entry], list[Entry]]:
-        """Return the bases that this disk may write, and its other entries but the present one."""
+        """Return the bases that this disk may write, and the entries that may be folded."""
         own = self.own
         entries = own.replica.of_origin(own.identity)
         bases = [entry for entry in entries if entry.covers and entry.incarnation in own.writable]
-        settled = {own.present, *(base.incarnation for base in bases)}
+        # A base that came back and is half full would fold alone, again and again.
+        full = {entry.incarnation for entry in entries if 2 * len(entry.covers) > self.most_names}
+        settled = {own.present, *full, *(base.incarnation for base in bases)}
         return bases, [entry for entry in entries if entry.incarnation not in settled]
 
     def _is_finished(self, entry: Entry, open_incarnations: Collection[int], now: float) -> bool:
@@ -153,13 +155,11 @@ class Compaction:
         window = self.window
         return self.quiet if window is None else ABANDONED_WINDOWS * window + self.longest_rest
 
-    def _changed_lately(self, entries: list[Entry], now: float) -> bool:
+    def _changed_lately(self, entries: list[Entry], now: float, much: bool) -> bool:
         """Whether an own entry that this disk may not write has changed, or was met, lately."""
         for entry in entries:
             if entry.incarnation not in self.own.writable:
                 self._changed_at.setdefault(entry.incarnation, now)
-        size = self.own.replica.sizes[self.own.identity]
-        much = len(entries) > MANY * self.fold_above or size > LARGEST_ORIGIN // 2
         # An agent that starts again and again always meets some: it must fold at last.
         times = [self._told_at] if much else self._changed_at.values()
         return any(now - at <= self._settling_time() for at in times)

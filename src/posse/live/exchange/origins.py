@@ -116,6 +116,8 @@ class Origins(ExchangeBase):
         what it counted so far. at: the time of the decision.
         """
         values = self._bounds.check_observation(arm, statistic)
+        if at is not None and self._epochs.fading:
+            self._move_epochs(at)  # the decision may be of an epoch that no tick has met yet
         if any(values) and (problem := self.incarnations.observe(arm, values, incarnation, at)):
             self.refusals[problem] += 1
 
@@ -178,8 +180,6 @@ class Origins(ExchangeBase):
     def _read_totals(self, totals: Mapping[int, Ledger]) -> Ledger:
         """Return sums of several epochs for what they are worth now, without side rows."""
         rows = self._epochs.read_ledger(totals)
-        if self._bounds.side is None:
-            return rows
         return {name: row for name, row in rows.items() if not is_side_row(name)}
 
     def side_cells(self, own: bool = False) -> dict[tuple[str, ...], Cell]:
@@ -271,9 +271,7 @@ class Origins(ExchangeBase):
 
     def examine(self, message: object) -> object:
         """Check shapes and signatures, which needs no lock: others may call anything meanwhile."""
-        if not isinstance(message, OriginsMessage):
-            return message
-        return self._examiner.examine(message)
+        return self._examiner.examine(message) if isinstance(message, OriginsMessage) else message
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Keep what is newer, and acknowledge what came; the message may have been examined."""
@@ -398,6 +396,9 @@ class Origins(ExchangeBase):
     def _follow_time(self, now: float) -> None:
         """Follow the time: evidence fades with it, and what reads as nothing is dropped."""
         self._now = now if self._epochs.monotonic is None else self._epochs.monotonic()
+        self._move_epochs(now)
+
+    def _move_epochs(self, now: float) -> None:
         if not self._epochs.move_to(now):
             return
         if self.replica.totals:

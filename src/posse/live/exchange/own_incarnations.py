@@ -52,7 +52,6 @@ class Sums:
         row = self.rows.get(arm)
         if row is None:  # its room was reserved, but a restart forgets rows of zeros
             return self.has_room_for(1, LARGEST_ENTRY)
-        # kept short: every reward comes here
         for mine, value in zip(row, values, strict=True):
             if not -LARGEST_SUM <= mine + value <= LARGEST_SUM:
                 return False

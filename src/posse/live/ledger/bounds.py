@@ -103,6 +103,17 @@ class Bounds:
         diagonal = [value + slack for value in diagonal]
         return all(sums[at] ** 2 <= diagonal[i] * diagonal[j] for at, i, j in self._gram)
 
+    def _clip_gram(self, sums: Sequence[int]) -> tuple[int, ...]:
+        """Return sums whose Gram matrix, if they have one, has no negative 2 x 2 minor."""
+        row = list(sums)
+        for at in self._diagonal:
+            row[at] = max(0, row[at])
+        for at, i, j in self._gram:
+            if i != j:
+                most = math.isqrt(row[self._diagonal[i]] * row[self._diagonal[j]])
+                row[at] = min(max(row[at], -most), most)
+        return tuple(row)
+
     @cached_property
     def _gram(self) -> tuple[tuple[int, int, int], ...]:
         """The place among the sums, row and column of all entries of the Gram matrix."""
@@ -131,8 +142,9 @@ class Bounds:
         """Return the nearest values that an entry can have: no more is closed than counted."""
         if not self.closed:
             return self.clip_values(values)
-        count = max(values[-1], values[2 * self.closed])
-        return self.clip_values((*values[:-1], count))
+        n = self.closed
+        row = self.clip_values((*values[:-1], max(values[-1], values[2 * n])))
+        return (*self._clip_gram(row[:n]), *self._clip_gram(row[n : 2 * n]), *row[2 * n :])
 
     def closed_row(self, values: Sequence[int]) -> tuple[int, ...]:
         """Return the closed decisions of a row, as if there had never been open ones."""
