@@ -246,6 +246,18 @@ def test_a_decision_cancelled_after_its_epoch_began_leaves_a_possible_matrix(lat
     assert me.evidence()["a"][4] == 0
 
 
+def test_the_time_of_an_old_decision_does_not_set_the_time():
+    """Seen: closed before the first tick after a start, it was taken for the present time."""
+    now = 0.0
+    me = wide("me", clock=lambda: now)
+    made = me.begin_decision("a")
+    me.observe("a", (0, 0, 0, PER_UNIT), made, at=now)
+    now = 5 * HALF_LIFE
+    again = start(save(me), **WIDE, clock=lambda: now)
+    again.observe("a", (REWARD, REWARD, PER_UNIT, 0), made, at=0.0)
+    assert again._epochs.position == 5.0
+
+
 @pytest.mark.parametrize("asleep", [1.5, 5.0])
 def test_a_reward_counts_as_much_as_its_decision_after_a_sleep(asleep):
     """Seen: a decision that was rewarded counted almost as a failure, as acted on."""

@@ -116,7 +116,7 @@ class Origins(ExchangeBase):
         what it counted so far. at: the time of the decision.
         """
         values = self._bounds.check_observation(arm, statistic)
-        if at is not None and self._epochs.fading:
+        if at is not None and self._epochs.is_behind(at):
             self._move_epochs(at)  # the decision may be of an epoch that no tick has met yet
         if any(values) and (problem := self.incarnations.observe(arm, values, incarnation, at)):
             self.refusals[problem] += 1

@@ -103,6 +103,10 @@ class Epochs:
         self._position = max(position, self._position)
         return moved
 
+    def is_behind(self, at: float) -> bool:
+        """Whether a time is later than the last tick or message."""
+        return self.fading and at > self.position * self.half_life
+
     def is_ahead(self, epoch: int) -> bool:
         """Whether an epoch is more than one ahead of ours, so that no clock near ours says it."""
         return epoch > self.epoch + 1
