@@ -261,6 +261,21 @@ def test_an_agent_that_lost_its_disk_and_starts_again_and_again_compacts(wide):
         assert not each.refusals
 
 
+def test_few_entries_that_take_half_the_quota_fold():
+    """Seen: eight wide entries were too few to fold, and neighbours refused the next ones."""
+    pair = Pair(1, above=20, row=WHOLE, **CLOSED)
+    arms = [f"{n:0200}" for n in range(600)]  # some 155 kB
+    for _ in range(8):
+        pair.restart()
+        pair.me.connect("friend")
+        for arm in arms:
+            pair.me.observe(arm, WHOLE, pair.me.begin_decision(arm))
+        pair.pump(3)
+    assert pair.compact()
+    assert len(own_entries(pair.me)) == 1  # the present one
+    assert {count(pair.me, arm) for arm in arms} == {8}
+
+
 def test_names_without_evidence_are_forgotten_also_without_a_window():
     pair = Pair(1, window=None)
     for _ in range(40):

@@ -246,6 +246,21 @@ def test_a_decision_cancelled_after_its_epoch_began_leaves_a_possible_matrix(lat
     assert me.evidence()["a"][4] == 0
 
 
+def test_what_closes_after_a_clock_jumped_is_no_more_than_what_counted():
+    """The time is held back, and at each epoch the decision seems to be of the next one."""
+    now = steady = 0.0
+    me = wide("me", clock=lambda: now, monotonic=lambda: steady)
+    me.tick(now)
+    now = 5 * HALF_LIFE
+    made = me.begin_decision("a")
+    me.observe("a", (0, 0, 0, PER_UNIT), made, at=now)
+    steady = HALF_LIFE
+    me.tick(now + steady)
+    me.observe("a", (REWARD, REWARD, PER_UNIT, 0), made, at=now)
+    (written,) = own_entries(start(save(me), **WIDE))
+    assert me._bounds.allow_row("a", written.ledger()["a"])
+
+
 def test_the_time_of_an_old_decision_does_not_set_the_time():
     """Seen: closed before the first tick after a start, it was taken for the present time."""
     now = 0.0
